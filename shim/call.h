@@ -142,6 +142,7 @@ struct call {
     uint8_t busbw; /* enum busbw */
     uint8_t bits;  /* enum call_bits */
     uint8_t topology;
+    uint8_t epoch; /* enum epoch_part */
 
     /* argument positions, 1-based */
     uint8_t comm, win, file;

@@ -35,7 +35,7 @@
 #define FORMAT_MAGIC             "COMMTAP\n" /* 8 bytes without the terminator */
 #define FORMAT_MAJOR             2u
 #define FORMAT_MAJOR_OLDEST      1u /* that readers take */
-#define FORMAT_MINOR             7u
+#define FORMAT_MINOR             8u
 #define FORMAT_VERSION           (FORMAT_MAJOR | FORMAT_MINOR << 16)
 #define FORMAT_MAJOR_OF(version) ((version)&0xffffu)
 #define FORMAT_MINOR_OF(version) ((version) >> 16)
@@ -343,6 +343,15 @@ enum flow {
     FLOW_NEIGHBOURS = 5,
 };
 
+/* What a call does to an epoch of one-sided communication among groups (MPI 4.1, 12.5.2). */
+enum epoch_part {
+    EPOCH_NONE = 0,
+    EPOCH_POST = 1,     /* lets the group in */
+    EPOCH_START = 2,    /* may wait until the group has posted */
+    EPOCH_COMPLETE = 3, /* ends what Start began; may wait for the same */
+    EPOCH_WAIT = 4,     /* ends what Post began: waits until the group has completed */
+};
+
 struct call_name {
     uint16_t id;
     uint8_t api;
@@ -350,9 +359,9 @@ struct call_name {
     uint8_t busbw;
     uint8_t flow;
     uint8_t nonblocking; /* 1: returns before the operation is complete */
-    uint8_t reserved;
-    char name[40];  /* "MPI_Allreduce" */
-    char torch[24]; /* torch.distributed's name for the operation, empty where there is none */
+    uint8_t epoch;       /* enum epoch_part; 0 before 2.8 */
+    char name[40];       /* "MPI_Allreduce" */
+    char torch[24];      /* torch.distributed's name for the operation, empty where there is none */
 };
 
 /* Names of what an imported trace's GPU did beside operations with known partners: API_TRACE, CLASS_OTHER. Any other
@@ -404,6 +413,10 @@ enum record_kind {
                            from 1; SEQ_NONE = not known. Equal on all ranks that launch their graphs alike. t0 = when
                            the graph was launched (CLOCK_MONOTONIC ns), t1 where that is not known; t1 = begin of the
                            first of them (device ns), tag = index of the device */
+    RECORD_PARTNER =
+        14, /* since 2.8: beside the CALL record of MPI_Win_post or MPI_Win_start, one per member of its group:
+               peer, seq = ordinal of such calls with that partner, FLAG_SEND (post) or FLAG_RECV (start),
+               tag = its place among them (0, 1, ...), op = how many they are. All else as in that record */
 };
 
 /* The loop around two polls takes less; what takes longer is work of the program's own. */

@@ -96,7 +96,8 @@ static bool is_settled(const uint64_t *version) {
 static bool call_is_sound(const struct dump *dump, const struct call_name *call) {
     bool later = FORMAT_MINOR_OF(dump->header->version) > FORMAT_MINOR; /* may have classes that are new */
     return later || (call->api >= API_MPI && call->api <= API_TRACE && call->call_class <= CLASS_GROUP &&
-                     call->busbw <= BUSBW_SHARE && call->flow <= FLOW_NEIGHBOURS && call->nonblocking <= 1);
+                     call->busbw <= BUSBW_SHARE && call->flow <= FLOW_NEIGHBOURS && call->nonblocking <= 1 &&
+                     call->epoch <= EPOCH_WAIT);
 }
 
 static void check_calls(struct dump *dump, const struct view *view) {

@@ -5,9 +5,9 @@
  * (stragglers/comparison_groups.h), times.
  *
  * A stretch ends at a collective of one communicator, at a replay of one that a graph holds, or at a message of one
- * channel, which has its number in the dump: stretches of equal number are then the same part of the job on all ranks
- * of a comparison group, however late each of them came to it. Where neither occurs equally often on all ranks, time
- * itself is cut into equal slices.
+ * channel (or an epoch that a partner was let into), which has its number in the dump: stretches of equal number are
+ * then the same part of the job on all ranks of a comparison group, however late each of them came to it. Where neither
+ * occurs equally often on all ranks, time itself is cut into equal slices.
  */
 #ifndef COMMTAP_MATCH_CUT_H
 #define COMMTAP_MATCH_CUT_H
@@ -45,7 +45,8 @@ static inline bool has_message_number(const struct record *record) {
 
 /* The same, counted once for each operation. */
 static inline bool is_numbered_message(const struct record *record) {
-    return (record->kind == RECORD_CALL || record->kind == RECORD_POST) && has_message_number(record);
+    return (record->kind == RECORD_CALL || record->kind == RECORD_POST || record->kind == RECORD_PARTNER) &&
+           has_message_number(record);
 }
 
 static inline uint16_t message_direction(const struct record *record) {
@@ -61,7 +62,8 @@ static inline bool cut_is_of_channel(const struct cut *cut, const struct record 
 static inline const struct record *cut_message_of(const struct cut *cut, const struct match_record *item) {
     const struct record *record = item->record;
     bool launch = record->kind == RECORD_GPU || record->kind == RECORD_KERNEL;
-    if (launch != cut->device || (!launch && record->kind != RECORD_CALL && record->kind != RECORD_POST))
+    if (launch != cut->device ||
+        (!launch && record->kind != RECORD_CALL && record->kind != RECORD_POST && record->kind != RECORD_PARTNER))
         return NULL;
     for (uint32_t i = item->message_count; i-- > 0;)
         if (cut_is_of_channel(cut, &item->messages[i]))

@@ -105,6 +105,13 @@ static inline bool message_send_was_held(const struct match_member *send, const 
            message_over_soon(send->enter, receive->before, send->leave);
 }
 
+/* What one rank needs of another in an epoch among groups: the tag of such a message. */
+enum epoch_need {
+    EPOCH_POST_TO_START,    /* Start may wait until the other one has posted ... */
+    EPOCH_POST_TO_COMPLETE, /* ... and where it did not, Complete may */
+    EPOCH_COMPLETE_TO_WAIT, /* Wait waits until the other one has completed */
+};
+
 /* One record with its times on the common clock. t0 of a launch on a GPU is when the device came to it, as a member's
  * `enter`; that of a series of polls leaves out the own work in it; `begin` is the start as recorded. */
 struct match_record {
@@ -128,6 +135,9 @@ struct match_sink {
     void (*instance)(void *state, const struct match_instance *instance);
     void (*record)(void *state, const struct match_record *record);
     void (*message)(void *state, const struct match_message *message);
+    /* Of an epoch among groups: the call that was needed as the send, the one that needs it as the receive, the tag an
+     * enum epoch_need. */
+    void (*epoch)(void *state, const struct match_message *message);
     bool record_first; /* a record comes before what it completes is handed out; otherwise after it */
     /* Called now and then by the first worker with the share of the records done, in 1/1000. */
     void (*progress)(void *context, unsigned permille);

@@ -11,6 +11,7 @@
 #include "analyzer/base/hash_table.h"
 #include "analyzer/base/side_by_side.h"
 #include "analyzer/match/channel.h"
+#include "analyzer/match/epochs.h"
 #include "analyzer/match/group_messages.h"
 #include "analyzer/match/messages.h"
 #include "analyzer/match/polling.h"
@@ -88,6 +89,7 @@ struct match_walk {
     struct hash_table started; /* channels of persistent and captured collectives */
     struct messages messages;
     struct group_messages groups;
+    struct epochs epochs;
     const struct wildcards *wildcards; /* per dump; shared by the workers */
     const struct slips *slips;         /* likewise */
     uint64_t walked;                   /* records, by all workers alike */
@@ -382,6 +384,51 @@ static void walk_message(struct match_walk *walk, const struct match_record *ite
         walk->failed |= !arrive_half(walk, &half);
 }
 
+/* One rank's half of what two of them need of each other in an epoch. */
+static void take_epoch_half(struct match_walk *walk, const struct match_record *item,
+                            const struct epoch_partner *partner, enum epoch_need need, bool gives, bool shared) {
+    struct record record = *item->record;
+    struct message_half half;
+    record.peer = partner->peer;
+    record.seq = partner->ordinal;
+    record.tag = (int32_t)need;
+    record.flags = gives ? FLAG_SEND : FLAG_RECV;
+    if (!make_half(walk, item, &record, &half) || (half.receiver & (walk->workers - 1)) != walk->owner.worker)
+        return;
+    half.member.shared = shared;
+    walk->failed |= !epochs_arrive(&walk->epochs, &half, walk->owner.sink, walk->owner.state);
+}
+
+/* A call that ends an epoch: it needs, or is needed by, everybody whom the call named that began it. */
+static void end_epoch(struct match_walk *walk, const struct match_record *item, bool completes) {
+    struct epoch_group group;
+    if (!epochs_end(&walk->epochs, &(struct epoch_key){(uint32_t)item->dump, item->record->comm, completes}, &group))
+        return;
+    for (uint32_t i = 0; i < group.count; i++) {
+        if (completes)
+            take_epoch_half(walk, item, &group.partners[i], EPOCH_POST_TO_COMPLETE, false, group.count > 1);
+        take_epoch_half(walk, item, &group.partners[i], EPOCH_COMPLETE_TO_WAIT, completes, group.count > 1);
+    }
+}
+
+static void walk_epoch(struct match_walk *walk, const struct match_record *item) {
+    const struct record *record = item->record;
+    if (item->call == CALL_UNKNOWN || !walk->owner.sink->epoch)
+        return;
+    enum epoch_part part = walk->owner.directory->calls[item->call].name->epoch;
+    if (record->kind == RECORD_CALL && (part == EPOCH_COMPLETE || part == EPOCH_WAIT) && !(record->flags & FLAG_FAILED))
+        end_epoch(walk, item, part == EPOCH_COMPLETE);
+    if (record->kind != RECORD_PARTNER || (part != EPOCH_POST && part != EPOCH_START))
+        return;
+    struct epoch_partner partner = {record->peer, record->flags & FLAG_ORDINAL_UNKNOWN ? SEQ_NONE : record->seq};
+    bool post = part == EPOCH_POST;
+    walk->failed |=
+        !epochs_begin(&walk->epochs, &(struct epoch_key){(uint32_t)item->dump, record->comm, !post}, record, &partner);
+    take_epoch_half(walk, item, &partner, EPOCH_POST_TO_START, post, !post && record->op > 1);
+    if (post)
+        take_epoch_half(walk, item, &partner, EPOCH_POST_TO_COMPLETE, true, false);
+}
+
 static enum call_class class_of(const struct match_walk *walk, const struct match_record *item) {
     return item->call == CALL_UNKNOWN ? CLASS_OTHER : walk->owner.directory->calls[item->call].name->call_class;
 }
@@ -523,8 +570,10 @@ static void walk_record(struct match_walk *walk, size_t dump, const struct recor
     bool handed_out = mine && walk->owner.sink->record, first = walk->owner.sink->record_first;
     if (handed_out && first)
         hand_out_record(walk, item);
-    if (is_matched(walk, &item))
+    if (is_matched(walk, &item)) {
         match_record(walk, &item, lane, mine);
+        walk_epoch(walk, &item);
+    }
     if (record->kind == RECORD_CALL || record->kind == RECORD_POST)
         lane->called = item.begin;
     walk->totals.records += mine;
@@ -549,6 +598,7 @@ static bool walk_begin(struct match_walk *walk) {
     interval = interval > HALVES_INTERVAL ? interval : HALVES_INTERVAL;
     messages_init(&walk->messages, interval);
     group_messages_init(&walk->groups, interval);
+    epochs_init(&walk->epochs, interval);
     for (size_t d = 0; d < directory->dump_count; d++) {
         struct walk_dump *dump = &walk->dumps[d];
         uint32_t lanes = directory->dumps[d]->lane_count;
@@ -588,6 +638,7 @@ static void walk_end(struct match_walk *walk) {
     }
     messages_free(&walk->messages, &walk->totals);
     group_messages_free(&walk->groups);
+    epochs_free(&walk->epochs);
     hash_table_free(&walk->started);
     free(walk->channels);
     free(walk->heap);
@@ -607,6 +658,7 @@ static unsigned walk_batch(struct match_walk *walk) {
     walk->walked += taken;
     messages_walked(&walk->messages, walk->walked, &walk->totals);
     group_messages_walked(&walk->groups, walk->walked);
+    epochs_walked(&walk->epochs, walk->walked);
     if (taken == BATCH) {
         walk->dumps[dump].front = front_of(walk, dump);
     } else {

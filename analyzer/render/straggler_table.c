@@ -52,6 +52,8 @@ VALUE(early_reduce, WAIT(early_reduce_ns))
 VALUE(wait_scan, WAIT(states_ns[WAIT_EARLY_SCAN]))
 VALUE(late_sender, WAIT(states_ns[WAIT_LATE_SENDER]))
 VALUE(late_receiver, WAIT(states_ns[WAIT_LATE_RECEIVER]))
+VALUE(late_post, WAIT(states_ns[WAIT_LATE_POST]))
+VALUE(early_wait, WAIT(states_ns[WAIT_EARLY_WAIT]))
 VALUE(transfer, WAIT(wall_transfer_ns))
 VALUE(transfer_threads, WAIT(transfer_ns))
 VALUE(completion, WAIT(completion_ns))
@@ -91,6 +93,8 @@ const struct column rank_columns[] = {
     {"wait_scan_seconds", NULL, LOOK_SECONDS, .value = wait_scan, .doc = "of wait_thread_seconds: in scans, for lower ranks"},
     {"late_sender_seconds", NULL, LOOK_SECONDS, .value = late_sender, .doc = "of wait_thread_seconds: receiving what was sent later"},
     {"late_receiver_seconds", NULL, LOOK_SECONDS, .value = late_receiver, .doc = "of wait_thread_seconds: sending what was received later"},
+    {"late_post_seconds", NULL, LOOK_SECONDS, .value = late_post, .doc = "of wait_thread_seconds: starting or completing an epoch that its target opened later"},
+    {"early_wait_seconds", NULL, LOOK_SECONDS, .value = early_wait, .doc = "of wait_thread_seconds: in MPI_Win_wait, for the last one to complete its epoch"},
     {"transfer_seconds", NULL, LOOK_SECONDS, .value = transfer, .doc = "in collectives and not waiting: after the last one had come"},
     {"transfer_thread_seconds", NULL, LOOK_SECONDS, .value = transfer_threads, .doc = "the same summed over threads, streams and operations under way at the same time"},
     {"completion_seconds", NULL, LOOK_SECONDS, .value = completion, .doc = "of transfer_thread_seconds, N to N: after the first one had left"},

@@ -84,6 +84,7 @@ struct replay_build *replay_begin(const struct common_clock *clock, const struct
 void replay_add_record(struct replay_build *build, unsigned worker, const struct match_record *item);
 void replay_add_instance(struct replay_build *build, unsigned worker, const struct match_instance *instance);
 void replay_add_message(struct replay_build *build, unsigned worker, const struct match_message *message);
+void replay_add_epoch(struct replay_build *build, unsigned worker, const struct match_message *need);
 
 /* Makes the graph. Ends `build`. Returns false when memory is, or was, short; the caller frees with replay_free in
  * every case. The result of every run is the same for any number of workers. */

@@ -145,6 +145,8 @@ void replay_add_record(struct replay_build *build, unsigned worker, const struct
         return;
     enum replay_kind kind;
     bool device = dump_has_device_times(build->directory->dumps[item->dump]);
+    if (item->record->kind == RECORD_PARTNER)
+        pass_segment(build, item);
     if (!node_kind(item, build->directory->calls[item->call].name, device, &kind))
         return;
     struct replay_node node = {.enter = item->since,
@@ -252,6 +254,18 @@ void replay_add_message(struct replay_build *build, unsigned worker, const struc
                                .by_receiver = message_end_was_needed(&message->receive, &message->send)};
     replay_add_link_member(g, message->from_dump, &message->send, message->synchronous ? GIVES | TAKES : GIVES);
     replay_add_link_member(g, message->to_dump, &message->receive, TAKES);
+    replay_add_link(g, link);
+}
+
+/* Who left before the other one came did not need it. */
+void replay_add_epoch(struct replay_build *build, unsigned worker, const struct match_message *need) {
+    struct replay_gathered *g = &build->gathered[worker];
+    if (need->send.enter < build->from_ns || need->receive.enter < build->from_ns ||
+        need->receive.leave < need->send.enter || !replay_in_one_stretch(build, need->send.enter, need->receive.enter))
+        return;
+    struct replay_link link = {.first = (uint32_t)g->member_count, .from = NOWHERE, .to = NOWHERE};
+    replay_add_link_member(g, need->from_dump, &need->send, GIVES);
+    replay_add_link_member(g, need->to_dump, &need->receive, TAKES);
     replay_add_link(g, link);
 }
 

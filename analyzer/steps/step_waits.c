@@ -122,6 +122,13 @@ static void take_message(void *state, const struct match_message *message) {
     add_match(worker, message->to_dump, &message->receive);
 }
 
+static void take_epoch(void *state, const struct match_message *need) {
+    struct step_worker *worker = state;
+    const struct match_communicator *communicator = &worker->directory->communicators[need->communicator];
+    if (is_wait_counted(worker, need->receive.call, communicator->name, communicator->uid, 0))
+        waits_add_epoch(&worker->waits, need);
+}
+
 /* What would be part of an instance or a message (match.c). */
 static bool is_part(const struct match_record *item) {
     const struct record *record = item->record;
@@ -222,7 +229,8 @@ static bool set_waits(struct steps *steps, const struct step_worker *workers, un
 /* ---- the walk ---------------------------------------------------------------------------------------------------- */
 
 static bool walk_waits(struct step_worker *work, const struct common_clock *clock, unsigned workers) {
-    const struct match_sink sink = {.instance = take_instance, .message = take_message, .record = take_record};
+    const struct match_sink sink = {
+        .instance = take_instance, .message = take_message, .epoch = take_epoch, .record = take_record};
     void *states[MATCH_WORKERS_MAX];
     struct match_totals totals;
     for (unsigned w = 0; w < workers; w++)

@@ -67,6 +67,15 @@ static void take_message(void *state, const struct match_message *message) {
     replay_add_message(worker->replay, worker->number, message);
 }
 
+static void take_epoch(void *state, const struct match_message *need) {
+    struct analysis_worker *worker = state;
+    const struct match_communicator *communicator = &worker->analysis->directory->communicators[need->communicator];
+    waits_add_epoch(&worker->waits, need);
+    if (is_wait_shown(worker, communicator, need->receive.call, 0))
+        waits_add_epoch(&worker->shown, need);
+    replay_add_epoch(worker->replay, worker->number, need);
+}
+
 static void take_record(void *state, const struct match_record *item) {
     struct analysis_worker *worker = state;
     struct straggler_analysis *analysis = worker->analysis;
@@ -134,6 +143,7 @@ static bool walk_with(struct straggler_analysis *analysis, struct delay_costs_bu
     sink->instance = take_instance;
     sink->record = take_record;
     sink->message = take_message;
+    sink->epoch = take_epoch;
     done = done && match_run(analysis->clock, analysis->directory, sink, states, workers, &analysis->totals);
     for (unsigned w = 0; w < workers; w++) {
         if (done)

@@ -199,6 +199,8 @@ static void count_call(struct rank_times *times, enum call_class class, int64_t 
 }
 
 void rank_times_add(struct rank_times *times, const struct match_record *item, const struct call_name *call) {
+    if (item->record->kind == RECORD_PARTNER) /* of the call before it */
+        pass_cut(times, item);
     if (!tells_time(times, item->record, call))
         return;
     enum call_class class = class_of(call);

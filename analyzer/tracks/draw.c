@@ -216,6 +216,10 @@ static void take_message(void *state, const struct match_message *message) {
     draw_settled(drawing, message->to_dump, message->receive.lane);
 }
 
+static void take_epoch(void *state, const struct match_message *need) {
+    waits_add_epoch(&((struct drawing *)state)->waits, need);
+}
+
 /* ---- the drawing ----------------------------------------------------------------------------- */
 
 static bool draw_steps(struct drawing *drawing) {
@@ -244,6 +248,7 @@ static bool walk(struct drawing *drawing) {
     const struct match_sink sink = {.instance = take_instance,
                                     .record = take_record,
                                     .message = take_message,
+                                    .epoch = take_epoch,
                                     .record_first = true,
                                     .progress = request->progress,
                                     .progress_context = request->progress_context,

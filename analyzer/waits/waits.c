@@ -447,7 +447,8 @@ static void charge_message(struct waits *waits, enum wait_state state, const str
     struct link_waits_row row = {.key = {pair->cause, pair->dump}, .late_sender_ns = length};
     if (state == WAIT_LATE_RECEIVER)
         row = (struct link_waits_row){.key = {pair->dump, pair->cause}, .late_receiver_ns = length};
-    link_waits_add(&waits->links, &row);
+    if (state == WAIT_LATE_SENDER || state == WAIT_LATE_RECEIVER)
+        link_waits_add(&waits->links, &row);
     add_single_wait(waits, pair, state,
                     &(struct told_wait){.dump = pair->dump,
                                         .lane = pair->lane,
@@ -458,8 +459,10 @@ static void charge_message(struct waits *waits, enum wait_state state, const str
                                         .channel = channel_of(pair->dump, pair->cause)});
 }
 
-/* A Wait call that several receives completed in; its last sender is known when no more of them can turn up. */
+/* A Wait call that several receives completed in, or a call that needed several partners of an epoch; who came last is
+ * known when no more of them can turn up. */
 struct receive_wait {
+    enum wait_state state;
     int64_t since, until;
     int64_t second; /* until when it would have waited without the last sender */
     struct waiting_pair pair;
@@ -471,11 +474,11 @@ struct receive_waits {
 };
 
 static void settle_receive_wait(struct waits *waits, const struct receive_wait *wait) {
-    charge_message(waits, WAIT_LATE_SENDER, &wait->pair, wait->until, wait->until - wait->since,
-                   wait->until - wait->second);
+    charge_message(waits, wait->state, &wait->pair, wait->until, wait->until - wait->since, wait->until - wait->second);
 }
 
-static void note_receive_wait(struct waits *waits, const struct waiting_pair *pair, int64_t since, int64_t until) {
+static void note_receive_wait(struct waits *waits, enum wait_state state, const struct waiting_pair *pair,
+                              int64_t since, int64_t until) {
     struct receive_waits **receiving = &waits->receiving[pair->dump];
     if (!*receiving)
         *receiving = calloc(1, sizeof **receiving);
@@ -485,7 +488,7 @@ static void note_receive_wait(struct waits *waits, const struct waiting_pair *pa
     }
     struct receive_wait *items = (*receiving)->items;
     for (uint32_t i = 0; i < (*receiving)->count; i++) {
-        if (items[i].since != since)
+        if (items[i].since != since || items[i].state != state)
             continue;
         bool later = until > items[i].until || (until == items[i].until && pair->cause < items[i].pair.cause);
         int64_t second = later ? items[i].until : until;
@@ -502,7 +505,7 @@ static void note_receive_wait(struct waits *waits, const struct waiting_pair *pa
     else
         (*receiving)->count++;
     (*receiving)->next = ((*receiving)->next + 1) % RECEIVE_WAITS;
-    *place = (struct receive_wait){.since = since, .until = until, .second = since, .pair = *pair};
+    *place = (struct receive_wait){.state = state, .since = since, .until = until, .second = since, .pair = *pair};
 }
 
 void waits_finish(struct waits *waits) {
@@ -535,7 +538,7 @@ void waits_add_message(struct waits *waits, const struct match_message *message)
     int64_t wait = message_wait(waits, receive, &left, to, from, message->device), since = blocked_since(receive);
     struct waiting_pair late_sender = {to, from, match_member_waited_at(receive), left.stack, receive->lane};
     if (wait > 0 && receive->shared)
-        note_receive_wait(waits, &late_sender, since, since + wait);
+        note_receive_wait(waits, WAIT_LATE_SENDER, &late_sender, since, since + wait);
     else if (wait > 0)
         charge_message(waits, WAIT_LATE_SENDER, &late_sender, since + wait, wait, wait);
     if (waits->listener.met)
@@ -551,6 +554,23 @@ void waits_add_message(struct waits *waits, const struct match_message *message)
         charge_message(waits, WAIT_LATE_RECEIVER,
                        &(struct waiting_pair){from, to, match_member_waited_at(send), receive->stack, send->lane},
                        blocked_since(send) + wait, wait, wait);
+}
+
+/* Who left before the other one came did not need it. */
+void waits_add_epoch(struct waits *waits, const struct match_message *need) {
+    const struct match_member *waiting = &need->receive, *late = &need->send;
+    uint32_t from = need->from_dump, to = need->to_dump;
+    enum wait_state state = need->tag == EPOCH_COMPLETE_TO_WAIT ? WAIT_EARLY_WAIT : WAIT_LATE_POST;
+    waits->judged++;
+    int64_t wait = waiting->leave >= late->enter ? message_wait(waits, waiting, late, to, from, false) : 0;
+    struct waiting_pair pair = {to, from, waiting->stack, late->stack, waiting->lane};
+    if (wait > 0 && waiting->shared)
+        note_receive_wait(waits, state, &pair, waiting->enter, waiting->enter + wait);
+    else if (wait > 0)
+        charge_message(waits, state, &pair, waiting->enter + wait, wait, wait);
+    if (waits->listener.met)
+        waits->listener.met(waits->listener.context, late->enter > waiting->enter ? late->enter : waiting->enter,
+                            channel_of(from, to));
 }
 
 /* ---- several workers ------------------------------------------------------------------------- */

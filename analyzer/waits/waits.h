@@ -23,6 +23,8 @@
  *    send, or one that was left only after the receive was entered (rendezvous); never a send that shares its Wait call
  *    or its Sendrecv with other operations, since there it is not known what was waited for.
  *    A send on a GPU that was over when an earlier receive of its channel made room waited for that one.
+ *  - Late post, in an epoch among groups: min(x, last e_post) - e of Start, or of Complete where Start let the rank
+ * pass: only of those that were left after the post was entered. Early wait: min(x, last e_complete) - e of Wait.
  *  - Transfer: what is left of the time in a collective: x_i - last e for who waited until then.
  * On an intercommunicator a group waits for the other one only: N to N for its last member, from a root for the root,
  * to a root the root for the last of the other group; who stands by beside the root neither waits nor is waited for.
@@ -45,6 +47,8 @@ enum wait_state {
     WAIT_EARLY_SCAN,
     WAIT_LATE_SENDER,
     WAIT_LATE_RECEIVER,
+    WAIT_LATE_POST,
+    WAIT_EARLY_WAIT,
     WAIT_STATES
 };
 
@@ -95,7 +99,7 @@ struct wait_listener {
     void (*met)(void *context, int64_t at, uint64_t channel);
 };
 
-struct receive_waits; /* Wait calls that may turn out to have waited for a later sender yet */
+struct receive_waits; /* calls that may turn out to have waited for a later partner yet */
 
 struct waits {
     struct wait_listener listener;
@@ -120,6 +124,8 @@ void waits_free(struct waits *waits);
 void waits_add(struct waits *waits, const struct match_instance *instance);
 /* Takes one message. All messages to one rank have to come to one `waits`, as they do (match.h). */
 void waits_add_message(struct waits *waits, const struct match_message *message);
+/* Takes what one rank needed of another in an epoch among groups; otherwise as waits_add_message. */
+void waits_add_epoch(struct waits *waits, const struct match_message *need);
 /* After the last one. */
 void waits_finish(struct waits *waits);
 /* Adds another worker's sums; both have been finished. */

@@ -67,6 +67,7 @@ static bool list_calls(void) {
         names[i].call_class = (uint8_t)commtap_call_class(call);
         names[i].busbw = call->busbw;
         names[i].flow = call->flow;
+        names[i].epoch = call->epoch;
         names[i].nonblocking = (uint8_t)commtap_call_nonblocking(call);
         copy_text(names[i].name, sizeof names[i].name, call->name);
         copy_text(names[i].torch, sizeof names[i].torch, call->torch);

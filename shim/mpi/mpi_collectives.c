@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "shim/comm/ordinals.h"
 #include "shim/mpi/mpi_library.h"
 
 /* ---- what all collectives share -------------------------------------------------------------- */
@@ -349,9 +350,42 @@ static void settle_independent(struct call_frame *f) {
         f->bytes = mpi_bytes(f->call, f->a, f->comm, false, true);
 }
 
+/* The members of an epoch's group as ranks of the window, beside the call's record. Larger groups stay unknown. */
+enum { EPOCH_PARTNERS_MOST = 64 };
+static int partners_of(const struct call_frame *f, int *ranks) {
+    uintptr_t group = mpi_handle(argument(f, f->call->group)), all = 0;
+    int own[EPOCH_PARTNERS_MOST], count = 0;
+    if (!mpi_library.Win_get_group || mpi_library.Group_size(group, &count) || count <= 0 ||
+        count > EPOCH_PARTNERS_MOST || mpi_library.Win_get_group(argument(f, f->call->win), &all))
+        return 0;
+    for (int i = 0; i < count; i++)
+        own[i] = i;
+    if (mpi_library.Group_translate_ranks(group, count, own, all, ranks))
+        count = 0;
+    mpi_library.Group_free(&all);
+    return count;
+}
+
+static void record_partners(const struct call_frame *f) {
+    int ranks[EPOCH_PARTNERS_MOST], count = partners_of(f, ranks);
+    bool post = f->call->epoch == EPOCH_POST;
+    struct call_frame partner = *f;
+    for (int i = 0; i < count; i++) {
+        partner.peer = ranks[i];
+        partner.tag = i;
+        partner.op = (uint32_t)count;
+        partner.seq = ranks[i] < 0 ? SEQ_NONE : ordinal_next(f->comm_index, ranks[i], f->call->epoch, post);
+        partner.flags =
+            (uint16_t)((post ? FLAG_SEND : FLAG_RECV) | (partner.seq == SEQ_NONE ? FLAG_ORDINAL_UNKNOWN : 0));
+        record_frame(&partner, RECORD_PARTNER);
+    }
+}
+
 void independent_after(struct call_frame *f) {
     settle_independent(f);
     emit_call(f);
+    if (unlikely(f->call->epoch && f->call->group) && f->comm && !f->failed && !f->quiet)
+        record_partners(f);
     if (f->call->bytes != BYTES_ZERO && f->peer >= 0 && !f->quiet && !f->failed)
         peers_add(f->self->lane, f->comm_index, f->peer, f->call->id, FLAG_SEND, f->bytes, f->t1 - f->t0, 0);
 }

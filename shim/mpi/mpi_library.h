@@ -23,6 +23,7 @@
     X(Comm_remote_group, (uintptr_t comm, uintptr_t * group))                                                          \
     X(Group_size, (uintptr_t group, int *size))                                                                        \
     X(Group_translate_ranks, (uintptr_t group, int n, const int *ranks, uintptr_t other, int *translated))             \
+    X(Win_get_group, (uintptr_t window, uintptr_t * group))                                                            \
     X(Group_free, (uintptr_t * group))                                                                                 \
     X(Comm_create_keyval, (int (*copy)(), int (*forget)(), int *keyval, void *extra))                                  \
     X(Comm_free_keyval, (int *keyval))                                                                                 \

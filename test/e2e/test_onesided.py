@@ -66,3 +66,19 @@ def test_what_a_rank_waits_for_in_fences_that_let_ranks_pass_is_unknown(mpi, whe
     result = jobs.report(where)
     assert all(row["wait_at_fence_seconds"] is None and row["wait_seconds"] is None for row in result["ranks"])
     assert counts(where)["MPI_Win_fence"] == RANKS[mpi] * STEPS
+
+
+def test_rank_that_is_late_to_its_neighbours_is_named(mpi, where):
+    """Each meets its neighbours only; what the others wait for each other goes back to the late one."""
+    took(mpi, "groups", where, 1, SLOW_US)
+    result = jobs.report(where)
+    named, = jobs.stragglers(result)
+    assert (named["kind"], named["rank"]) == ("rank", 1)
+    rows = {row["rank"]: row for row in result["ranks"]}
+    assert rows[0]["late_post_seconds"] + rows[0]["early_wait_seconds"] > 0.5e-6 * STEPS * SLOW_US
+    assert rows[1]["caused_seconds"] > 0.5 * sum(row["wait_seconds"] for row in result["ranks"])
+    ends = counts(where)
+    for call in ("post", "start", "complete", "wait"):
+        assert ends[f"MPI_Win_{call}"] == RANKS[mpi] * STEPS
+    gain = result["job"]["wall_seconds"] * (1 - 1 / named["what_if_speedup"])
+    assert 0.6 < gain / (1e-6 * STEPS * SLOW_US) < 1.3

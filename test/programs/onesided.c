@@ -10,7 +10,6 @@
  *   pair    work, Fence without what it could end, Put, Fence without what could follow
  *   open    work, Fence without what it could end, and nothing else
  *   groups  work, Post and Start with both neighbours, Put, Complete, Wait
- *   test    as groups, but asks with Test until the others are done
  *
  * Rank 0 prints "took S", seconds of all steps.
  */
@@ -54,31 +53,19 @@ static void opening(int us) {
     MPI_Win_fence(MPI_MODE_NOPRECEDE, window);
 }
 
-static void transfer(void) {
+static void groups(int us) {
+    work(us);
     MPI_Win_post(neighbours, 0, window);
     MPI_Win_start(neighbours, 0, window);
     put();
     MPI_Win_complete(window);
-}
-
-static void groups(int us) {
-    work(us);
-    transfer();
     MPI_Win_wait(window);
-}
-
-static void test(int us) {
-    int over = 0;
-    work(us);
-    transfer();
-    while (!over)
-        MPI_Win_test(window, &over);
 }
 
 static const struct {
     const char *name;
     void (*step)(int us);
-} kinds[] = {{"fence", fence}, {"pair", pair}, {"open", opening}, {"groups", groups}, {"test", test}};
+} kinds[] = {{"fence", fence}, {"pair", pair}, {"open", opening}, {"groups", groups}};
 
 static void find_neighbours(void) {
     MPI_Group world;

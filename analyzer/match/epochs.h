@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Epochs of one-sided communication among groups (MPI_Win_post, start, complete, wait), as one worker sees them.
+ * Lives here: whom the epoch that is open at a rank's window was begun with, and pairing what two ranks need of each
+ * other. Must not live here: records' times, what a late half costs.
+ *
+ * The k-th Post of a rank that names another one belongs to the k-th Start of that one that names the first (MPI 4.1,
+ * 12.5.2): the ordinals of both are in the records. Complete and Wait name nobody: they end what was begun last.
+ */
+#ifndef COMMTAP_MATCH_EPOCHS_H
+#define COMMTAP_MATCH_EPOCHS_H
+
+#include "analyzer/match/messages.h"
+
+enum { EPOCH_PARTNERS_KEPT = 64 }; /* the library names no more */
+
+struct epoch_key {
+    uint32_t dump, comm; /* comm: the dump's local index of the window */
+    uint32_t access;     /* 1: begun by Start; 0: by Post */
+};
+
+struct epoch_partner {
+    int32_t peer;     /* a rank of the window */
+    uint32_t ordinal; /* of the epochs with it, SEQ_NONE where unknown */
+};
+
+struct epoch_group {
+    struct epoch_key key;
+    uint32_t count, size; /* partners seen, and how many the call named */
+    struct epoch_partner partners[EPOCH_PARTNERS_KEPT];
+};
+
+struct epochs {
+    struct hash_table open; /* of groups */
+    struct messages needs;
+    struct match_totals totals; /* of nobody's interest: epochs count for no coverage */
+};
+
+/* `interval` as in messages_init. */
+void epochs_init(struct epochs *epochs, uint64_t interval);
+void epochs_free(struct epochs *epochs);
+void epochs_walked(struct epochs *epochs, uint64_t records);
+
+/* Takes one partner of the call that begins an epoch, as its record (RECORD_PARTNER) tells. False: memory is short. */
+bool epochs_begin(struct epochs *epochs, const struct epoch_key *key, const struct record *record,
+                  const struct epoch_partner *partner);
+
+/* The epoch is over. False where it is not known whom all it was begun with. */
+bool epochs_end(struct epochs *epochs, const struct epoch_key *key, struct epoch_group *group);
+
+/* Takes a half; hands both out to sink->epoch when the other one is there. False: memory is short. */
+bool epochs_arrive(struct epochs *epochs, const struct message_half *half, const struct match_sink *sink, void *state);
+
+#endif

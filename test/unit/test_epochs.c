@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Epochs of one-sided communication among groups in made-up dumps: who belongs to whom, and waits with answers worked
+ * out by hand. Must not live here: what the library records of them (test/e2e/test_onesided.py).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "analyzer/match/match.h"
+#include "analyzer/waits/waits.h"
+#include "test/unit/job_builder.h"
+
+enum { POST = 440, START = 438, COMPLETE = 439, WAIT = 441 };
+
+static void take_epoch(void *state, const struct match_message *need) {
+    waits_add_epoch(state, need);
+}
+
+static uint32_t window_of(struct dump_builder *builder, unsigned rank, unsigned ranks) {
+    static const struct {
+        uint16_t id;
+        uint8_t epoch;
+        const char *name;
+    } calls[] = {{POST, EPOCH_POST, "MPI_Win_post"},
+                 {START, EPOCH_START, "MPI_Win_start"},
+                 {COMPLETE, EPOCH_COMPLETE, "MPI_Win_complete"},
+                 {WAIT, EPOCH_WAIT, "MPI_Win_wait"}};
+    struct member_run all = {0, ranks, 1};
+    uint32_t window = dump_builder_communicator(builder, 0x77, "", (int32_t)rank, &all, 1);
+    dump_builder_definition(builder, window)->kind = COMMUNICATOR_WINDOW;
+    struct call_name *names = dump_builder_contents(builder, SECTION_CALLS, 0);
+    for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++) {
+        dump_builder_call(builder, calls[i].id, CLASS_RMA_SYNC, FLOW_NONE, BUSBW_NONE, 0, calls[i].name);
+        for (unsigned at = 0; at < 64; at++)
+            if (names[at].id == calls[i].id)
+                names[at].epoch = calls[i].epoch;
+    }
+    return window;
+}
+
+static void add_call(struct dump_builder *builder, uint16_t call, uint32_t window, uint64_t enter, uint64_t leave) {
+    struct record *record = dump_builder_plain(builder, 0, call, enter, leave);
+    record->comm = window;
+    record->flags = FLAG_UNMATCHED;
+}
+
+/* Post or Start with `count` partners, each for the `ordinal`th time. */
+static void begin(struct dump_builder *builder, uint16_t call, uint32_t window, const int32_t *partners, unsigned count,
+                  uint32_t ordinal, uint64_t enter, uint64_t leave) {
+    add_call(builder, call, window, enter, leave);
+    for (unsigned i = 0; i < count; i++) {
+        struct record *record = dump_builder_plain(builder, 0, call, enter, leave);
+        record->kind = RECORD_PARTNER;
+        record->comm = window;
+        record->peer = partners[i];
+        record->seq = ordinal;
+        record->tag = (int32_t)i;
+        record->op = count;
+        record->flags = call == POST ? FLAG_SEND : FLAG_RECV;
+    }
+}
+
+/* The sums of one worker, which those of several equal. */
+static void analyse(struct hand_job *job, struct waits *waits) {
+    static struct waits more[4];
+    const struct match_sink sink = {.epoch = take_epoch};
+    struct match_totals totals;
+    void *states[4] = {&more[0], &more[1], &more[2], &more[3]};
+    hand_job_open(job, job->ranks);
+    for (unsigned w = 0; w < 4; w++)
+        assert_true(waits_init(&more[w], &job->clock, &job->directory));
+    assert_true(match_run(&job->clock, &job->directory, &sink, states, 4, &totals));
+    assert_int_equal(totals.halves + totals.halves_alone + totals.halves_unmatchable, 0);
+    for (unsigned w = 0; w < 4; w++)
+        waits_finish(&more[w]);
+    for (unsigned w = 1; w < 4; w++)
+        waits_merge(&more[0], &more[w]);
+    assert_true(waits_init(waits, &job->clock, &job->directory));
+    assert_true(match_run(&job->clock, &job->directory, &sink, (void *[]){waits}, 1, &totals));
+    waits_finish(waits);
+    assert_memory_equal(more[0].ranks, waits->ranks, job->directory.dump_count * sizeof *waits->ranks);
+    for (unsigned w = 0; w < 4; w++)
+        waits_free(&more[w]);
+}
+
+static void done(struct hand_job *job, struct waits *waits) {
+    waits_free(waits);
+    hand_job_free(job);
+}
+
+#define assert_state(RANK, STATE, NS) assert_int_equal(waits.ranks[RANK].states_ns[STATE], NS)
+
+/* Rank 2 writes to 0 and 1, who let it in at 3000 and 5000; it starts at 1000, completes at 7000, they wait from 4000
+ * and 6500 on. */
+static void make_two_targets(struct hand_job *job, uint64_t started, uint64_t complete, uint64_t completed) {
+    static const int32_t origin[] = {2}, targets[] = {0, 1};
+    static const uint64_t post[] = {3000, 5000}, wait[] = {4000, 6500};
+    hand_job_make(job, 3, (struct dump_plan){0});
+    for (unsigned r = 0; r < 2; r++) {
+        uint32_t window = window_of(job->builders[r], r, 3);
+        begin(job->builders[r], POST, window, origin, 1, 0, post[r], post[r] + 10);
+        add_call(job->builders[r], WAIT, window, wait[r], completed + 100);
+    }
+    uint32_t window = window_of(job->builders[2], 2, 3);
+    begin(job->builders[2], START, window, targets, 2, 0, 1000, started);
+    add_call(job->builders[2], COMPLETE, window, complete, completed);
+}
+
+static void start_waits_for_the_last_post_and_wait_for_the_last_complete(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct waits waits;
+    make_two_targets(&job, 5100, 7000, 7100);
+    analyse(&job, &waits);
+    assert_state(2, WAIT_LATE_POST, 4000);
+    assert_state(0, WAIT_EARLY_WAIT, 3000);
+    assert_state(1, WAIT_EARLY_WAIT, 500);
+    assert_int_equal(waits.ranks[1].waited_for_ns, 4000);
+    assert_int_equal(waits.ranks[1].imposed_ns, 2000); /* ahead of what rank 0 would have made it wait */
+    assert_int_equal(waits.ranks[2].waited_for_ns, 3500);
+    assert_int_equal(waits.ranks[2].wait_ns, 4000);
+    done(&job, &waits);
+}
+
+/* A library may let Start pass: then Complete is where the origin waits, and is all that it waited. */
+static void a_start_that_lets_pass_waited_for_nobody(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct waits waits;
+    make_two_targets(&job, 1010, 2000, 5200);
+    analyse(&job, &waits);
+    assert_state(2, WAIT_LATE_POST, 3000);
+    assert_int_equal(waits.ranks[2].wait_ns, 3000);
+    assert_state(0, WAIT_EARLY_WAIT, 0); /* Complete came before */
+    done(&job, &waits);
+    make_two_targets(&job, 1010, 2000, 2100); /* what was put is on its way: nobody waited */
+    analyse(&job, &waits);
+    assert_int_equal(waits.ranks[2].wait_ns, 0);
+    done(&job, &waits);
+}
+
+/* Where a partner's record is lost it is not known whom Complete and Wait were about; Start still tells its own. */
+static void of_a_group_that_is_not_whole_the_end_is_unknown(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct waits waits;
+    make_two_targets(&job, 5100, 7000, 7100);
+    struct record *records = dump_builder_contents(job.builders[2], SECTION_RING, 0);
+    assert_int_equal(records[2].kind, RECORD_PARTNER);
+    records[2].kind = RECORD_MARK;
+    analyse(&job, &waits);
+    assert_state(0, WAIT_EARLY_WAIT, 0);
+    assert_state(1, WAIT_EARLY_WAIT, 0);
+    assert_state(2, WAIT_LATE_POST, 2000);
+    done(&job, &waits);
+}
+
+/* Two epochs: ordinals tell which Post is of which Start, though the first Start's records are lost. */
+static void epochs_are_told_by_their_ordinals(void **state) {
+    (void)state;
+    static const int32_t one[] = {1}, zero[] = {0};
+    struct hand_job job;
+    struct waits waits;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    uint32_t target = window_of(job.builders[0], 0, 2), origin = window_of(job.builders[1], 1, 2);
+    for (uint32_t k = 0; k < 2; k++) {
+        uint64_t at = 10000 * (k + 1);
+        begin(job.builders[0], POST, target, one, 1, k, at + 3000, at + 3010);
+        add_call(job.builders[0], WAIT, target, at + 3500, at + 5000);
+        if (k == 0)
+            continue;
+        begin(job.builders[1], START, origin, zero, 1, k, at + 1000, at + 3100);
+        add_call(job.builders[1], COMPLETE, origin, at + 4000, at + 4900);
+    }
+    analyse(&job, &waits);
+    assert_state(1, WAIT_LATE_POST, 2000);
+    assert_state(0, WAIT_EARLY_WAIT, 500);
+    done(&job, &waits);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(start_waits_for_the_last_post_and_wait_for_the_last_complete),
+        cmocka_unit_test(a_start_that_lets_pass_waited_for_nobody),
+        cmocka_unit_test(of_a_group_that_is_not_whole_the_end_is_unknown),
+        cmocka_unit_test(epochs_are_told_by_their_ordinals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
