@@ -3,6 +3,7 @@
 # COMMTAP_BUDGET on a job that does nothing but call: what is left out, in which order, what is said of it, and that the
 # sums stay exact. How near the budget is kept is told on a made clock (test/unit/test_budget.c).
 import jobs
+import test_ctl
 
 CALLS = 20000
 UNREACHABLE, ROOMY = "0.0001", "100"
@@ -51,3 +52,25 @@ def test_with_room_nothing_is_left_out(mpi, tmp_path):
     own = report["own_cost"]
     assert own["ranks_measured"] == 2 and own["calls_measured"] >= 2 * CALLS / 2048
     assert 0 < own["share"] <= own["most_share"] < 1 and own["call_ns"] > 0 and own["budget_share"] == 1
+
+
+def test_of_gpus_launches_are_left_out_first_and_each_is_counted(tmp_path):
+    """On the stand-in: calls on the host stay exact, and what the GPU's rows lack is in the losses."""
+    phases, ranks = 30, test_ctl.RANKS
+    with test_ctl.nccl_job(tmp_path / "dumps", phases, COMMTAP_GPU_TIMING="events", COMMTAP_BUDGET=UNREACHABLE) as run:
+        for phase in range(phases):
+            run.begin(phase)
+        run.end(phases - 1)
+    report = jobs.report(tmp_path / "dumps")
+    steps = shed(report)
+    assert ranks == steps["gpu_timing"] >= steps["stacks"] >= steps["records"]
+    launches = ranks * phases * test_ctl.CALLS  # of each operation; the broadcasts are two by two
+    counts = {(op, source): sum(row["count"] for row in report["summary"] if (row["op"], row["source"]) == (op, source))
+              for op in ("ncclAllReduce", "ncclBroadcast") for source in ("host", "gpu-event")}
+    assert counts["ncclAllReduce", "host"] == launches and counts["ncclBroadcast", "host"] == 2 * launches
+    timed = counts["ncclAllReduce", "gpu-event"] + counts["ncclBroadcast", "gpu-event"] // 2
+    losses = report["losses"]
+    assert 0 < timed < launches and timed + losses["gpu_shed"] + losses["gpu_no_event"] == 2 * launches
+    assert "left_out" in codes(report)
+    text = " ".join(jobs.commtap("report", tmp_path / "dumps").stdout.split())
+    assert f"{losses['gpu_shed']} GPU operations were not timed, to stay within COMMTAP_BUDGET" in text
