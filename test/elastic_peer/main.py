@@ -7,7 +7,6 @@ import json
 import os
 import pathlib
 import random
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -29,32 +28,19 @@ AROUND = {
     "deepspeed/utils.py": "import logging\nlogger = logging.getLogger('deepspeed')\n",
 }
 
+sys.path.insert(0, str(ROOT / "test" / "support"))
+import peers  # noqa: E402
 
-def install():
-    """Where it is; None where it cannot be had."""
-    target, done, pins = HOME / "packages", HOME / "done", HERE / "pins.txt"
-    if done.exists() and done.read_text() == pins.read_text():
-        return target
-    shutil.rmtree(HOME, ignore_errors=True)
-    HOME.mkdir(parents=True)
-    said = subprocess.run([sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--retries", "1",
-                           "download", "--no-deps", "--require-hashes", "--no-binary", ":all:", "--dest", HOME,
-                           "-r", pins], capture_output=True, text=True, check=False, timeout=900)
-    archives = list(HOME.glob("*.tar.gz"))
-    if said.returncode or not archives:
-        print("check-elastic is skipped, DeepSpeed cannot be had:", (said.stderr.strip() or "?").splitlines()[-1])
-        return None
-    with tarfile.open(archives[0]) as archive:
+
+def unpack(source, folder):
+    with tarfile.open(source) as archive:
         for member in archive:
             name = member.name.removeprefix("./").partition("/")[2]
             if member.isfile() and name in NEEDED:
-                (target / name).parent.mkdir(parents=True, exist_ok=True)
-                (target / name).write_bytes(archive.extractfile(member).read())
-    archives[0].unlink()
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_bytes(archive.extractfile(member).read())
     for name, text in AROUND.items():
-        (target / name).write_text(text)
-    done.write_text(pins.read_text())
-    return target
+        (folder / name).write_text(text)
 
 
 def configuration(draw):
@@ -91,7 +77,7 @@ def kind_of(answer):
 
 
 def main():
-    packages = install()
+    packages = peers.install(HOME, HERE / "pins.txt", "DeepSpeed", "--no-binary", ":all:", unpack=unpack)
     if not packages:
         return 0
     draw = random.Random(SEED)

@@ -6,8 +6,6 @@ import json
 import os
 import pathlib
 import pickle
-import shutil
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -26,34 +24,17 @@ KNOWN = {
 }
 
 sys.path.insert(0, str(ROOT / "test" / "support"))
+import peers  # noqa: E402
 from flight_recorders import DIFFERENCES, recorders_that_disagree  # noqa: E402
+from peers import quietly  # noqa: E402
 
 
-def quietly(*command, **options):
-    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, **options)
-
-
-def install():
-    """Where it is, below packages that are otherwise empty; None where it cannot be had."""
-    target, done, pins = HOME / "packages", HOME / "done", HERE / "pins.txt"
-    if done.exists() and done.read_text() == pins.read_text():
-        return target
-    shutil.rmtree(HOME, ignore_errors=True)
-    HOME.mkdir(parents=True)
-    said = quietly(sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--retries", "1", "download",
-                   "--no-deps", "--require-hashes", "--only-binary", ":all:", "--platform", "macosx_11_0_arm64",
-                   "--python-version", "3.11", "--dest", str(HOME), "-r", str(pins), timeout=900)
-    wheels = list(HOME.glob("*.whl"))
-    if said.returncode or not wheels:
-        print("check-fr-trace is skipped, fr_trace cannot be had:", (said.stderr.strip() or "?").splitlines()[-1])
-        return None
-    with zipfile.ZipFile(wheels[0]) as wheel:
-        wheel.extractall(target, [name for name in wheel.namelist() if name.startswith(PLACE)])
-    wheels[0].unlink()
+def unpack(wheel, folder):
+    """Packages that are otherwise empty."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder, [name for name in archive.namelist() if name.startswith(PLACE)])
     for package in ("torch", "torch/distributed"):
-        (target / package / "__init__.py").touch()
-    done.write_text(pins.read_text())
-    return target
+        (folder / package / "__init__.py").touch()
 
 
 def write(folder, documents):
@@ -89,7 +70,8 @@ def agree(mine, peer):
 
 
 def main():
-    packages = install()
+    packages = peers.install(HOME, HERE / "pins.txt", "fr_trace", "--only-binary", ":all:", "--platform", "macosx_11_0_arm64",
+                             "--python-version", "3.11", unpack=unpack)
     if not packages:
         return 0
     failed = 0

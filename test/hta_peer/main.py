@@ -6,7 +6,6 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 
@@ -20,26 +19,9 @@ ALLOWED = 0.01
 # Of kernel time: what is less is below the resolution of the traces.
 LEAST = 0.001
 
-
-def quietly(*command, **options):
-    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, **options)
-
-
-def install():
-    """Where the tool is, None where it cannot be had."""
-    target, done, pins = HOME / "packages", HOME / "done", HERE / "pins.txt"
-    if done.exists() and done.read_text() == pins.read_text():
-        return target
-    shutil.rmtree(target, ignore_errors=True)
-    HOME.mkdir(parents=True, exist_ok=True)
-    said = quietly(sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--retries", "1", "install",
-                   "--no-deps", "--require-hashes", "--only-binary", ":all:", "--target", str(target), "-r", str(pins),
-                   timeout=600)
-    if said.returncode:
-        print("check-hta is skipped, Holistic Trace Analysis cannot be had:", (said.stderr.strip() or "?").splitlines()[-1])
-        return None
-    done.write_text(pins.read_text())
-    return target
+sys.path.insert(0, str(ROOT / "test" / "support"))
+import peers  # noqa: E402
+from peers import quietly  # noqa: E402
 
 
 def traces(given):
@@ -106,7 +88,7 @@ def told(values):
 
 
 def main(given=None):
-    packages = install()
+    packages = peers.install(HOME, HERE / "pins.txt", "Holistic Trace Analysis", "--only-binary", ":all:")
     if not packages:
         return 0
     data, paths = traces(given)
