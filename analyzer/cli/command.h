@@ -66,7 +66,7 @@ struct command {
     {.name = "format", .argument = "FORMAT", .choices = CHOICES, .fallback = "text", \
      .doc = "form of the output; share/commtap/commtap.schema.json declares every key of json"}
 #define OPTION_OUTPUT \
-    {.name = "output", .letter = 'o', .argument = "FILE", .doc = "write there instead of standard output (-)"}
+    {.name = "output", .letter = 'o', .argument = "FILE", .doc = "write there instead of standard output (-); FILE.XXXXXX until it is whole, which stays, and is nobody's, where the command is killed"}
 #define OPTION_COLOR \
     {.name = "color", .argument = "WHEN", .choices = "auto|always|never", .fallback = "auto", \
      .doc = "colours; auto: on a terminal where NO_COLOR is not set"}

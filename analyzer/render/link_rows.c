@@ -93,7 +93,7 @@ const struct column link_columns[] = {
     {"bandwidth_at_least_gb_per_s", "at least", LOOK_GB_PER_S, .optional = true, .value = at_least, .doc = "where calls that may have waited for others saw the messages end: what those prove that are held up least", .legend = "bandwidth proved by the messages held up least"},
     {"method", "measured", .left = true, .value = method, .doc = "where the best of the figures come from"},
     {"unmeasured", NULL, .left = true, .value = unmeasured, .doc = "why there is no bandwidth"},
-    {"counted_by", NULL, .left = true, .value = counted_by, .doc = "whose number and bytes they are: an end's totals, or those of the records"},
+    {"counted_by", NULL, .left = true, .value = counted_by, .doc = "whose number and bytes they are: sender's totals, receiver's (receives without a status have the size of their buffers), or those of the records"},
     {NULL, NULL, .value = NULL},
 };
 /* clang-format on */
