@@ -64,7 +64,12 @@ struct tree_input {
 
 static int build_tree(const struct tree_input *part, const struct call_sites *sites) {
     struct call_tree tree;
-    struct call_tree_context context = {.noise = (unsigned)(option_text(part->options, "noise")[0] - '0'),
+    size_t top = 0;
+    int code = options_top(part->options, &top);
+    if (code != EXIT_FINE)
+        return code;
+    struct call_tree_context context = {.top = top,
+                                        .noise = (unsigned)(option_text(part->options, "noise")[0] - '0'),
                                         .waits = part->waits != NULL,
                                         .scope = part->scope,
                                         .run_id = part->job->dumps[0]->run_id,
@@ -77,7 +82,7 @@ static int build_tree(const struct tree_input *part, const struct call_sites *si
                                         .waits = part->waits,
                                         .noise = context.noise};
     context.notes = symbols_notes(sites->symbols, &context.note_count);
-    int code = call_tree_build(&tree, &request) ? print(part->options, &tree, &context) : input_no_memory();
+    code = call_tree_build(&tree, &request) ? print(part->options, &tree, &context) : input_no_memory();
     call_tree_free(&tree);
     return code;
 }
@@ -151,6 +156,7 @@ static const struct option option_rows[] = {
      .doc = "what folded stacks are weighted by: time inside the calls, time that operations were in flight, waiting "
             "(all in ns), bytes, calls"},
     {.name = "waits", .doc = "add a column of the time spent waiting for later ranks"},
+    {.name = "top", .argument = "N", .doc = "text: so many frames below each, those that took longest; default: all"},
     OPTION_SKIP_FRAMES,
     OPTION_DEBUG_DIR,
     OPTION_FORMAT("text|json|commdebug|folded"),

@@ -23,6 +23,7 @@ static int refuse_value(const char *what, const char *value) {
 }
 
 static int check_options(const struct options *options, double *wait) {
+    size_t top;
     static const char *const severities[] = {"info", "warning", "error"};
     size_t position = 0;
     const char *what, *seconds = option_text(options, "wait");
@@ -39,7 +40,7 @@ static int check_options(const struct options *options, double *wait) {
     *wait = strtod(seconds, &end);
     if (!isdigit((unsigned char)seconds[0]) || *end || *wait < 1 || *wait > 3600)
         return refuse_value("--wait takes seconds from 1 to 3600", seconds);
-    return EXIT_FINE;
+    return options_top(options, &top);
 }
 
 /* EXIT_FINDINGS where --fail-on names the verdict, or a severity that it reaches. */
@@ -82,7 +83,7 @@ static int print(const struct options *options, const struct filter *filter, str
                           diagnosis_to_json(&watch->diagnosis, &watch->text, &watch->job, watch->looks, filter));
     } else {
         diagnosis_print(output.stream, &watch->diagnosis, &watch->text, output.color);
-        diagnosis_print_waits(output.stream, &watch->diagnosis, filter);
+        diagnosis_print_waits(output.stream, &watch->diagnosis, filter, output.top);
         print_next(output.stream, &watch->diagnosis, watch->set.directory);
     }
     return output_close(&output, done ? exit_code(options, &watch->diagnosis) : input_no_memory());
@@ -113,6 +114,7 @@ static const struct option diagnose_options[] = {
     {.name = "fail-on", .argument = "WHAT", .repeats = true,
      .doc = "exit with 1 on a verdict (hang, desync, deadlock, dead_rank, unknown, ok) or a severity (info, warning, error)"},
     {.name = "wait", .argument = "SECONDS", .fallback = "1", .doc = "time between the two looks at a job that may live"},
+    {.name = "top", .argument = "N", .doc = "text: so many waits of those asked for by the options below; default: all"},
     OPTION_RUN,
     OPTION_RANK,
     OPTION_COMM,

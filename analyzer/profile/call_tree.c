@@ -246,7 +246,7 @@ static struct call_entry *entry_at(const struct destination *destination) {
     return &destination->node->entries[destination->entry];
 }
 
-static void add_sums(struct call_sums *sum, const struct call_sums *part) {
+void call_sums_add(struct call_sums *sum, const struct call_sums *part) {
     sum->count += part->count;
     sum->bytes += part->bytes;
     sum->time_ns += part->time_ns;
@@ -268,7 +268,7 @@ static bool add_calls(struct tree_build *build, uint32_t stack, uint32_t comm, u
     if (!destination->node)
         return true;
     struct call_sums *sum = &entry_at(destination)->sums;
-    add_sums(sum, &sums);
+    call_sums_add(sum, &sums);
     if (!dump_stack(build->dump, stack))
         build->tree->without_stack += sums.count;
     return true;
@@ -535,7 +535,7 @@ static struct call_op *add_op(struct call_node *node, const struct call_op *part
             (struct call_op){.op = part->op, .pass = part->pass, .setup = part->setup, .collective = part->collective};
     }
     node->ops[i].inferred |= part->inferred;
-    add_sums(&node->ops[i].sums, &part->sums);
+    call_sums_add(&node->ops[i].sums, &part->sums);
     return add_types(&node->ops[i], part) ? &node->ops[i] : NULL;
 }
 
@@ -629,7 +629,7 @@ static bool finish_node(struct call_node *node) {
         entry->sums.enqueue_ns = entry->sums.gpu_count > 0 ? entry->sums.time_ns : 0;
         if (entry->size_count > 0)
             qsort(entry->sizes, entry->size_count, sizeof *entry->sizes, compare_sizes);
-        add_sums(&node->sums, &entry->sums);
+        call_sums_add(&node->sums, &entry->sums);
         struct call_op *op = add_op(node, &(struct call_op){.op = entry->op,
                                                             .pass = entry->pass,
                                                             .inferred = entry->inferred,
@@ -642,7 +642,7 @@ static bool finish_node(struct call_node *node) {
     for (size_t i = 0; i < node->child_count; i++) {
         if (!finish_node(node->children[i]))
             return false;
-        add_sums(&node->sums, &node->children[i]->sums);
+        call_sums_add(&node->sums, &node->children[i]->sums);
         for (size_t op = 0; op < node->children[i]->op_count; op++)
             if (!add_op(node, &node->children[i]->ops[op]))
                 return false;

@@ -131,6 +131,7 @@ uint64_t call_times(const struct call_sums *sums);
 
 /* The time that operations cost: on GPUs where it is on record, else the host's inside the calls. */
 uint64_t call_time_ns(const struct call_sums *sums);
+void call_sums_add(struct call_sums *sum, const struct call_sums *part);
 
 /* Returns false when memory is short; the caller frees with call_tree_free in every case. Nodes point into dumps and
  * symbols, which must outlive the tree. */

@@ -20,6 +20,7 @@ struct call_tree_context {
     const char *run_id, *directory;
     const char *const *notes; /* of the symbols */
     size_t note_count;
+    size_t top; /* text: frames shown below each, those that took longest; 0: all */
 };
 
 /* A node's function at 4 blanks per level; below it, further in by 2, the pass where it is known, and by 4, one line

@@ -212,14 +212,28 @@ static void print_pass(struct page *page, size_t indent, const struct call_node 
     }
 }
 
+/* The frames below `node` from `first` on, in one line. */
+static void print_rest(struct page *page, const struct call_node *node, size_t first, size_t depth) {
+    char label[LABEL];
+    struct call_sums sums = {0};
+    for (size_t i = first; i < node->child_count; i++)
+        call_sums_add(&sums, &node->children[i]->sums);
+    snprintf(label, sizeof label, "... and %zu more: %" PRIu64 " calls", node->child_count - first, sums.count);
+    line(page, LINE_OP, 4 * depth, label, &sums, NULL);
+}
+
 static void print_node(struct page *page, const struct call_node *node, size_t depth) {
     char label[LABEL];
     frame_label(&node->frame, label, sizeof label);
     line(page, LINE_NODE, 4 * depth, label, &node->sums, node->frame.kind == FRAME_NVTX ? "NVTX range" : NULL);
     for (int pass = PASS_NONE; pass < PASSES; pass++)
         print_pass(page, 4 * depth, node, (enum pass)pass);
-    for (size_t i = 0; i < node->child_count; i++)
+    size_t shown =
+        page->context->top > 0 && page->context->top < node->child_count ? page->context->top : node->child_count;
+    for (size_t i = 0; i < shown; i++)
         print_node(page, node->children[i], depth + 1);
+    if (shown < node->child_count)
+        print_rest(page, node, shown, depth + 1);
 }
 
 /* What the times of NCCL's calls are: they return before anything has moved. */

@@ -240,16 +240,18 @@ static void print_wait(FILE *stream, const struct diagnosis *diagnosis, const st
     fputc('\n', stream);
 }
 
-void diagnosis_print_waits(FILE *stream, const struct diagnosis *diagnosis, const struct filter *filter) {
-    bool any = false;
+void diagnosis_print_waits(FILE *stream, const struct diagnosis *diagnosis, const struct filter *filter, size_t top) {
+    size_t count = 0;
     if (!asks_for_waits(filter))
         return;
     fputs("\nof what was asked for:\n", stream);
     for (size_t i = 0; i < diagnosis->wait_for_graph.count; i++)
         if (is_asked_for(diagnosis, filter, &diagnosis->wait_for_graph.items[i])) {
-            print_wait(stream, diagnosis, &diagnosis->wait_for_graph.items[i]);
-            any = true;
+            if (count++ < top || top == 0)
+                print_wait(stream, diagnosis, &diagnosis->wait_for_graph.items[i]);
         }
-    if (!any)
+    if (count == 0)
         fputs("  nothing waits\n", stream);
+    else if (top > 0 && count > top)
+        fprintf(stream, "  ... and %zu more\n", count - top);
 }

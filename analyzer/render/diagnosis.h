@@ -23,7 +23,7 @@ json_t *diagnosis_brief_to_json(const struct diagnosis *diagnosis);
 
 /* The sentences, the verdict coloured, each wrapped for a screen of 100 columns. */
 void diagnosis_print(FILE *stream, const struct diagnosis *diagnosis, const struct diagnosis_text *told, bool color);
-/* A line for each wait that the filter names; nothing where it names none. */
-void diagnosis_print_waits(FILE *stream, const struct diagnosis *diagnosis, const struct filter *filter);
+/* A line for each wait that the filter names, `top` of them (0: all); nothing where it names none. */
+void diagnosis_print_waits(FILE *stream, const struct diagnosis *diagnosis, const struct filter *filter, size_t top);
 
 #endif

@@ -6,6 +6,7 @@ import ctypes.util
 import http.server
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import threading
@@ -140,6 +141,23 @@ def test_filters_and_noise(cxx):
     assert len(halo["records"]) == 5 * RANKS and {r["rank"] for r in halo["records"]} == {0, 1, 2, 3}
     assert calls(cxx[0], "--skip-frames", "function:recurse")["root"] != calls(cxx[0])["root"]
     jobs.commtap("calls", "--skip-frames", "colour:blue", cxx[0], codes=(2,))
+
+
+def test_top_shows_the_costliest_frames_and_counts_the_others(cxx):
+    """Of each frame one below it: all calls of the others stand in the lines that stand for them."""
+    def lines(*words):
+        text = jobs.commtap("calls", *words, cxx[0]).stdout
+        return [line for line in text.partition("\n\n")[0].splitlines() if not line.lstrip().startswith("*")]
+
+    node, expected = calls(cxx[0])["root"], []
+    while node["children"]:  # as the JSON has them: all, the costliest first
+        assert node["children"][0]["time_us"] == max(child["time_us"] for child in node["children"])
+        expected += [sum(child["count"] for child in node["children"][1:])] if len(node["children"]) > 1 else []
+        node = node["children"][0]
+    rests = [re.search(r"\.\.\. and \d+ more: (\d+) calls", line) for line in lines("--top", "1")]
+    assert expected and sorted(int(rest[1]) for rest in rests if rest) == sorted(expected)
+    assert len(lines("--top", "1")) < len(lines()) == len(lines("--top", "1000"))
+    assert jobs.commtap("calls", "--top", "0", cxx[0], codes=(2,)).stdout == ""
 
 
 @pytest.mark.parametrize("weight", ["time", "bytes", "count", "wait"])

@@ -102,6 +102,8 @@ def test_what_the_ranks_asked_for_wait_in(where):
         assert {**result, "waits": None} == whole
         text = jobs.commtap("diagnose", *options, where).stdout
         assert ("nothing waits" in text) == (not ranks) and text.count(": MPI_Recv on MPI_COMM_WORLD") >= len(ranks)
+    asked = jobs.commtap("diagnose", "--op", "*", "--top", "1", where).stdout.partition("of what was asked for:")[2]
+    assert asked.count(": MPI_Recv on") == 1 and f"... and {RANKS - 1} more" in asked
 
 
 def test_everybody_sends_first(mpi, where):
