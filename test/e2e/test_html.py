@@ -230,6 +230,28 @@ def test_a_brush_looks_closer_and_a_double_click_goes_back(page):
     assert page.marks("marey") == marks
 
 
+def test_plus_and_minus_look_closer_and_back_around_the_framed_place(page):
+    page.show("marey")
+    node = "section#marey [data-marks]"
+    span = lambda: [int(page.find(node).get_attribute(f"data-{end}")) for end in ("from", "to")]
+    length = lambda: span()[1] - span()[0]
+    press = lambda keys: page.run("return document.activeElement").send_keys(keys)
+    whole, marks = span(), page.marks("marey")
+    page.find("section#marey canvas").send_keys(key("ARROW_DOWN") * 2 + key("ARROW_RIGHT") * 40)
+    words = tell(page, "marey")
+    for times in (2, 4):
+        press("+")
+        assert (whole[1] - whole[0]) / times == pytest.approx(length(), rel=0.05)
+        assert tell(page, "marey") == words  # the picture is another one, the place the same
+    assert whole[0] < span()[0] and span()[1] < whole[1] and page.marks("marey") < marks
+    press("-")
+    assert (whole[1] - whole[0]) / 2 == pytest.approx(length(), rel=0.05)
+    press("0")
+    assert span() == whole and page.marks("marey") == marks and tell(page, "marey") == words
+    press("-")
+    assert span() == whole and page.complaints() == []
+
+
 ORANGE_BY_ROW = """
     const canvas = document.querySelector('section#marey canvas');
     const pen = document.createElement('canvas').getContext('2d');

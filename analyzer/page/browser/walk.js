@@ -45,13 +45,14 @@
      * Lets a picture of rows be walked through; `holder` is as large as its canvas, `node` takes what is read out.
      * walk: rows (how many); first(row, near) the place of a row that is nearest to one of another row (null: its first),
      * null where it has none; next(row, place, by); tell(row, place) lines; box(row, place) {left, top, width, height};
-     * rank(row, place).
+     * rank(row, place). Where the picture has them: keys, further ones with what they do, at(row, place); help, what is
+     * said of these; at, where to begin.
      */
     commtap.walkable = function (holder, node, walk) {
         const canvas = holder.querySelector("canvas");
         const walker = {
             walk,
-            at: {row: 0, place: null},
+            at: walk.at || {row: 0, place: null},
             frame: commtap.element("div", {class: "frame", hidden: ""}),
             said: commtap.element("p", {class: "note said", role: "status"}),
         };
@@ -60,7 +61,7 @@
         node.append(walker.said);
         canvas.tabIndex = 0;
         canvas.setAttribute("role", "application"); // screen readers hand arrow keys on to it
-        canvas.setAttribute("aria-label", canvas.getAttribute("aria-label") + ". " + HELP);
+        canvas.setAttribute("aria-label", canvas.getAttribute("aria-label") + ". " + HELP + (walk.help || ""));
         canvas.addEventListener("focus", () => {
             if (canvas.matches(":focus-visible")) {
                 goTo(walker, walker.at.row);
@@ -71,9 +72,14 @@
             walker.said.textContent = "";
         });
         canvas.addEventListener("keydown", (event) => {
-            if (keys[event.key]) {
+            const further = walk.keys && walk.keys[event.key];
+            if (keys[event.key] || further) {
                 event.preventDefault();
+            }
+            if (keys[event.key]) {
                 keys[event.key](walker);
+            } else if (further) {
+                further(walker.at.row, walker.at.place);
             }
         });
     };

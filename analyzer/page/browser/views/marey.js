@@ -17,7 +17,7 @@
     const OWN_WORK = kinds.length - 1;
     const WAITING = {name: "waiting for others", color: "orange"};
     const SENT = 4; // enum flow_place
-    const state = {node: null, sites: null, index: null, range: null, path: true, collapsed: new Set()};
+    const state = {node: null, sites: null, index: null, range: null, at: null, path: true, collapsed: new Set()};
 
     /* ---- the data, once -------------------------------------------------------------------------- */
 
@@ -314,6 +314,22 @@
         svg.on("mouseleave", () => commtap.showBeside(d3.event, null));
     };
 
+    /* By keyboard: `share` of what is shown, around a moment that stays where it is. The picture is drawn anew, and takes
+     * the keys that follow. */
+    const zoom = function (picture, share, row, i) {
+        const [from, to] = picture.x.domain();
+        const {begin_ns: begins, length_ns: lengths} = picture.index.columns;
+        const around = i === null ? (from + to) / 2 : Math.max(from, Math.min(begins[i] + lengths[i] / 2, to));
+        const most = picture.index.block.to_ns - picture.index.block.from_ns;
+        const first = Math.max(0, around - (around - from) * share);
+        const last = Math.min(most, around + (to - around) * share);
+        state.range = share === Infinity || (first === 0 && last === most) ? null : [first, last];
+        state.at = {row, place: i};
+        redraw();
+        state.at = null;
+        state.node.querySelector("canvas").focus();
+    };
+
     /* By keyboard from operation to operation of a line, of those in sight. */
     const addWalk = function (picture, holder) {
         const {lines, index, x, row: high} = picture;
@@ -331,6 +347,13 @@
         const inside = (at) => Math.max(LEFT, Math.min(x(at), picture.width));
         commtap.walkable(holder, state.node, {
             rows: lines.length,
+            at: state.at,
+            help: " Plus and minus look closer and less close, 0 at the whole part.",
+            keys: {
+                "+": (row, i) => zoom(picture, 0.5, row, i),
+                "-": (row, i) => zoom(picture, 2, row, i),
+                "0": (row, i) => zoom(picture, Infinity, row, i),
+            },
             first: function (row, near) {
                 const list = operationsOf(row);
                 const place = near === null ? 0 : d3.bisector((i) => begins[i]).left(list, begins[near]);
@@ -450,7 +473,8 @@
     commtap.addView({
         id: "marey",
         title: "Operations over time",
-        about: "a line per rank; what belongs together is joined; drag to look closer, double click to go back",
+        about: "a line per rank; what belongs together is joined; drag, or press +, to look closer, double click, or press 0, " +
+            "to go back",
         draw,
     });
 }

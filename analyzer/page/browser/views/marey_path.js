@@ -7,6 +7,8 @@
 
 {
     const NEAR = 5; // of the line, pixels
+    const WIDTH = 2; // of the line
+    const HALO = 1.5; // on either side, which parts it from what lies below
     const path = {};
 
     /** Whether the page has any of it. */
@@ -36,6 +38,7 @@
         const x = (at) => Math.min(Math.max(picture.x(at - picture.index.block.from_ns), left), picture.width);
         const parts = shownParts(picture);
         let last = null;
+        let changes = 0;
         context.beginPath();
         parts.forEach((i) => {
             const y = rows.get(columns.dump[i]);
@@ -47,14 +50,19 @@
             const follows = last && last.end === columns.begin_ns[i];
             context[follows ? "lineTo" : "moveTo"](x(columns.begin_ns[i]), y);
             context.lineTo(x(end), y);
-            last = {end};
+            changes += last !== null && last.y !== y;
+            last = {end, y};
         });
         context.lineJoin = "round";
-        context.strokeStyle = commtap.color("paper");
-        context.lineWidth = 5;
-        context.stroke();
+        // with its halo it takes half of the room at most, without a quarter: what lies below is still seen
+        const room = (picture.width - left) / (changes + 1); // pixels from one rank to the next
+        if (room >= 2 * (WIDTH + 2 * HALO)) {
+            context.strokeStyle = commtap.color("paper");
+            context.lineWidth = WIDTH + 2 * HALO;
+            context.stroke();
+        }
         context.strokeStyle = commtap.color("ink");
-        context.lineWidth = 2;
+        context.lineWidth = Math.max(0.5, Math.min(WIDTH, room / 4));
         context.stroke();
         return parts.length;
     };
