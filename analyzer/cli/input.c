@@ -88,7 +88,8 @@ static int refuse_many(char *const *directories, size_t count, const struct dump
         return EXIT_UNUSABLE;
     }
     fprintf(stderr,
-            ": %zu dumps: a process can map %zu of them (half of vm.max_map_count), and to read them into memory takes "
+            ": %zu dumps: a process can map %zu of them (half of vm.max_map_count), and to read the others into memory "
+            "takes "
             "%.1f GB where %.1f GB are free\n"
             "commtap: sysctl -w vm.max_map_count=%zu, or move some of the dumps elsewhere\n",
             excess->dumps, excess->mapped_most, (double)excess->bytes / 1e9, (double)excess->memory / 1e9,

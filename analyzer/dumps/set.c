@@ -233,13 +233,13 @@ static bool read_stubs(struct dump_set *set, const struct names *stubs, struct n
 struct opening {
     char **paths;
     struct dump **dumps;
-    struct dump *(*open)(const char *path);
-    size_t count;
+    size_t count, mapped_most; /* the first ones are mapped, the others read into memory */
 };
 
 static void open_one(void *context, size_t number) {
     struct opening *opening = context;
-    opening->dumps[number] = opening->open(opening->paths[number]);
+    bool mapped = number < opening->mapped_most;
+    opening->dumps[number] = mapped ? dump_open(opening->paths[number]) : dump_open_copied(opening->paths[number]);
 }
 
 /* Opening scans every ring: as many at a time as there are processors. */
@@ -299,11 +299,11 @@ static bool sort_out(struct dump_set *set, struct dump **dumps, size_t count) {
     return true;
 }
 
-/* What the files take in memory when they are read into it: holes take nothing. */
-static uint64_t bytes_of_files(const struct names *paths) {
+/* What the files from the one numbered `first` on take in memory when they are read into it: holes take nothing. */
+static uint64_t bytes_of_files(const struct names *paths, size_t first) {
     uint64_t sum = 0;
     struct stat status;
-    for (size_t i = 0; i < paths->count; i++)
+    for (size_t i = first; i < paths->count; i++)
         if (stat(paths->items[i], &status) == 0 && S_ISREG(status.st_mode))
             sum += (uint64_t)status.st_blocks * 512;
     return sum;
@@ -322,17 +322,17 @@ static uint64_t memory_there_is(void) {
     return kb * 1024;
 }
 
-/* More dumps than can be mapped are read into memory, if they fit. Packed ones always are. */
-static bool choose_way(struct opening *opening, const struct names *paths, size_t mapped_most,
-                       struct dump_set_excess *excess) {
+static bool can_all_be_mapped(const struct dump_set_excess *excess) {
+    return excess->dumps - excess->packed <= excess->mapped_most;
+}
+
+/* Of more dumps than can be mapped the others are read into memory, if they fit. Packed ones always are. */
+static bool fits(const struct names *paths, size_t mapped_most, struct dump_set_excess *excess) {
     excess->dumps = paths->count;
     excess->mapped_most = mapped_most;
-    opening->open = dump_open;
-    if (paths->count - excess->packed > mapped_most) {
-        opening->open = dump_open_copied;
-        excess->bytes = bytes_of_files(paths);
-    }
-    if (opening->open == dump_open && excess->packed == 0)
+    if (!can_all_be_mapped(excess))
+        excess->bytes = bytes_of_files(paths, mapped_most);
+    else if (excess->packed == 0)
         return true;
     excess->bytes += excess->packed_bytes;
     excess->memory = memory_there_is();
@@ -340,13 +340,15 @@ static bool choose_way(struct opening *opening, const struct names *paths, size_
 }
 
 static enum dump_set_result open_paths(struct dump_set *set, struct names *paths, size_t mapped_most) {
-    struct opening opening = {.paths = paths->items, .count = paths->count};
-    if (!choose_way(&opening, paths, mapped_most, &set->excess))
+    names_sort(paths);
+    if (!fits(paths, mapped_most, &set->excess))
         return DUMP_SET_TOO_MANY;
+    struct opening opening = {.paths = paths->items,
+                              .count = paths->count,
+                              .mapped_most = can_all_be_mapped(&set->excess) ? paths->count : mapped_most};
     opening.dumps = calloc(paths->count ? paths->count : 1, sizeof *opening.dumps);
     if (!opening.dumps)
         return DUMP_SET_NO_MEMORY;
-    names_sort(paths);
     open_all(&opening);
     bool complete = sort_out(set, opening.dumps, opening.count);
     free(opening.dumps);

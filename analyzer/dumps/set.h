@@ -24,7 +24,7 @@ struct dump_set_excess {
     size_t dumps, mapped_most;
     size_t packed;          /* of them, packed */
     uint64_t packed_bytes;  /* these take in memory */
-    uint64_t bytes, memory; /* to read all into memory, and how much of that is free; 0 where they are mapped */
+    uint64_t bytes, memory; /* to read those beyond into memory, and how much of that is free; 0: all are mapped */
 };
 
 struct dump_set {
@@ -61,7 +61,7 @@ enum dump_set_result {
 enum dump_set_result dump_set_open(const char *directory, struct dump_set *set);
 /* The same of several directories. On any other result set->refused and set->unfinished are still told. */
 enum dump_set_result dump_set_open_all(char *const *directories, size_t count, struct dump_set *set);
-/* The same with a limit of its own to how many dumps are mapped: more are read into memory. */
+/* The same with a limit of its own to how many dumps are mapped: those beyond are read into memory. */
 enum dump_set_result dump_set_open_within(const char *directory, struct dump_set *set, size_t mapped_most);
 void dump_set_close(struct dump_set *set);
 

@@ -127,6 +127,13 @@ static bool build_segments(struct loaded *loaded) {
     return build_grid(clock);
 }
 
+/* Most dumps have room for many more than they hold. */
+static void trim_anchors(struct dump *dump) {
+    size_t kept = dump->anchor_count > 0 ? dump->anchor_count : 1;
+    struct clock_anchor *anchors = realloc(dump->anchors, kept * sizeof *anchors);
+    dump->anchors = anchors ? anchors : dump->anchors;
+}
+
 bool clock_load(struct loaded *loaded, const struct clock_anchor *anchors, uint32_t count, uint64_t offset) {
     struct dump *dump = &loaded->dump;
     bool damaged = false;
@@ -142,6 +149,7 @@ bool clock_load(struct loaded *loaded, const struct clock_anchor *anchors, uint3
         dump->anchor_count = keep_rising(dump->anchors, stable, work, work + count);
         damaged |= dump->anchor_count < stable;
         free(work);
+        trim_anchors(dump);
     }
     if (damaged)
         problem_add(dump, false, offset, "clock anchors that contradict the others are left out");

@@ -448,6 +448,15 @@ static bool take_definitions(struct loaded *loaded, const struct views *views) {
     return definitions_load(loaded);
 }
 
+/* What the dump has copies of its own of, checked, is not kept twice. */
+static void drop_what_was_taken(struct loaded *loaded, const struct views *views) {
+    for (size_t i = 0; i < views->count; i++) {
+        const struct section *section = &views->items[i].section;
+        if (section->kind == SECTION_CALLS || section->kind == SECTION_DEFINITIONS || section->kind == SECTION_ANCHORS)
+            mapping_drop(&loaded->mapping, section->offset, section->bytes);
+    }
+}
+
 static bool complete_sections(struct loaded *loaded, const struct views *views) {
     if (!take_definitions(loaded, views))
         return false;
@@ -472,6 +481,7 @@ static bool complete_between_looks(struct loaded *loaded, const struct views *vi
         return false;
     dump->look = dump_look(dump);
     dump->look = dump_look(&all) == before ? dump->look : ~dump->look;
+    drop_what_was_taken(loaded, views);
     return true;
 }
 

@@ -253,6 +253,22 @@ static bool lies_in_memory(int fd) {
     return fstatfs(fd, &status) == 0 && (unsigned long)status.f_type == TMPFS_MAGIC;
 }
 
+/* Where a file is mostly holes, reading around a fault would fill page after page of them with zeros: the kernel is
+ * told which parts there are instead. All of the mapping is advised at once: advice on parts splits it. */
+static void read_data_only(struct mapping *mapping) {
+    size_t there = 0;
+    for (size_t i = 0; i < mapping->data_count; i++)
+        there += mapping->data[i].to - mapping->data[i].from;
+    mapping->sparse = there < mapping->bytes / 2;
+    if (!mapping->sparse)
+        return;
+    madvise(mapping->base, mapping->bytes, MADV_RANDOM);
+    for (size_t i = 0; i < mapping->data_count; i++) {
+        size_t from = mapping->data[i].from & ~(size_t)(page_bytes - 1);
+        madvise(mapping->base + from, mapping->data[i].to - from, MADV_WILLNEED);
+    }
+}
+
 static bool share_file(struct mapping *mapping, int fd) {
     size_t bytes = (size_t)mapping->opened.st_size;
     void *base = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
@@ -266,6 +282,7 @@ static bool share_file(struct mapping *mapping, int fd) {
     }
     mapping->base = base;
     mapping->bytes = bytes;
+    read_data_only(mapping);
     return true;
 }
 
@@ -355,6 +372,12 @@ void mapping_reread_parts(struct mapping *mapping, const char *path, const struc
 
 void mapping_reread(struct mapping *mapping, const char *path) {
     mapping_reread_parts(mapping, path, &(struct mapping_data){0, mapping->bytes}, 1);
+}
+
+void mapping_drop(struct mapping *mapping, size_t offset, size_t bytes) {
+    if (mapping->base && mapping->way == MAPPING_COPIED && offset < mapping->bytes && bytes > 0)
+        madvise(mapping->base + offset, bytes < mapping->bytes - offset ? bytes : mapping->bytes - offset,
+                MADV_DONTNEED);
 }
 
 bool mapping_has_grown(const struct mapping *mapping, const char *path) {

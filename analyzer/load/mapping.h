@@ -37,6 +37,7 @@ struct mapping {
     enum mapping_way way;
     struct mapping_data *data; /* what the file's holes leave, in order; owned */
     size_t data_count;
+    bool sparse;         /* holes are more than half of it, and it is mapped */
     struct stat opened;  /* the file as it was then */
     struct guard *guard; /* private */
     size_t reserved;     /* private: bytes taken of the common room for copies */
@@ -51,6 +52,8 @@ bool mapping_open(struct mapping *mapping, const char *path, enum mapping_way wa
 void mapping_reread(struct mapping *mapping, const char *path);
 /* The same of `count` parts of it alone. */
 void mapping_reread_parts(struct mapping *mapping, const char *path, const struct mapping_data *parts, size_t count);
+/* Gives back the memory of a part of a copied file that begins at a page and is not read again: it reads as zeros. */
+void mapping_drop(struct mapping *mapping, size_t offset, size_t bytes);
 /* Whether the file takes more room on the disk than when it was opened. */
 bool mapping_has_grown(const struct mapping *mapping, const char *path);
 void mapping_close(struct mapping *mapping);

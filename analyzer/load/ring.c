@@ -54,7 +54,7 @@ static struct scan narrow(const struct record *ring, uint32_t available, uint32_
 void ring_scan(struct loaded *loaded, uint32_t number, uint64_t offset) {
     struct dump_lane *lane = &loaded->dump.lanes[number];
     uint32_t available = loaded->ring_available[number], records = lane->ring_records;
-    if (loaded_is_mapped(loaded) && !loaded->own_rings[number])
+    if (loaded_is_mapped(loaded) && !loaded->mapping.sparse && !loaded->own_rings[number])
         madvise((void *)lane->ring, (size_t)records * sizeof *lane->ring, MADV_SEQUENTIAL);
     struct scan scan = scan_slots(lane->ring, available, records, UINT64_MAX, 0);
     uint64_t head = lane->state->head;

@@ -202,6 +202,35 @@ static void a_fault_elsewhere_is_not_ours(void **state) {
     assert_int_equal(WTERMSIG(status), SIGBUS);
 }
 
+/* Pages of a dump's bytes that are in memory. */
+static size_t pages_in_memory(const struct dump *dump) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (dump->bytes + page - 1) / page, found = 0;
+    unsigned char *there = calloc(pages, 1);
+    assert_non_null(there);
+    assert_int_equal(mincore((void *)dump->base, dump->bytes, there), 0);
+    for (size_t i = 0; i < pages; i++)
+        found += there[i] & 1;
+    free(there);
+    return found;
+}
+
+/* Calls, definitions and anchors are the dump's own after it was opened, in a table each. */
+static void a_copy_keeps_nothing_twice(void **state) {
+    (void)state;
+    struct dump_set copied;
+    snprintf(file, sizeof file, "%s/commtap.r.0.ct", directory);
+    write_dump(file, 0, 0);
+    assert_int_equal(dump_set_open_within(directory, &copied, 0), DUMP_SET_OK);
+    size_t all = copied.dumps[0]->bytes / (size_t)sysconf(_SC_PAGESIZE);
+    assert_in_range(pages_in_memory(copied.dumps[0]), all / 2, all - 3);
+    assert_int_equal(count_records(copied.dumps[0]), RECORDS);
+    assert_int_equal(count_calls(copied.dumps[0]), CALLS);
+    dump_refresh(copied.dumps[0]);
+    assert_int_equal(count_calls(copied.dumps[0]), CALLS);
+    assert_int_equal(copied.dumps[0]->problems.count, 0);
+    dump_set_close(&copied);
+}
+
 static void more_dumps_than_may_be_mapped_are_read_into_memory(void **state) {
     (void)state;
     struct dump_set mapped, copied;
@@ -214,6 +243,12 @@ static void more_dumps_than_may_be_mapped_are_read_into_memory(void **state) {
     assert_int_equal(dump_set_open_within(directory, &copied, 2), DUMP_SET_OK);
     assert_true(copied.excess.bytes > 0);
     assert_int_equal(copied.count, 3);
+    for (int32_t rank = 0; rank < 3; rank++) { /* the first two are mapped */
+        snprintf(file, sizeof file, "%s/commtap.r.%d.ct", directory, rank);
+        overwrite(offsetof(struct dump_header, finalised_ticks), &(uint64_t){7}, 8);
+        const struct dump_header *now = (const struct dump_header *)copied.dumps[rank]->base;
+        assert_int_equal(now->finalised_ticks == 7, rank < 2);
+    }
     assert_int_equal(truncate(file, 100), 0); /* a copy stays what it was, and says so */
     for (size_t d = 0; d < 3; d++) {
         assert_int_equal(copied.dumps[d]->header->rank, d);
@@ -256,6 +291,7 @@ int main(void) {
         IN_DIRECTORY(a_living_writer_changes_nothing_but_identity_stays),
         IN_DIRECTORY(definitions_that_change_after_they_were_checked_do_no_harm),
         IN_DIRECTORY(a_fault_elsewhere_is_not_ours),
+        IN_DIRECTORY(a_copy_keeps_nothing_twice),
         IN_DIRECTORY(more_dumps_than_may_be_mapped_are_read_into_memory),
         IN_DIRECTORY(a_copy_is_taken_anew_where_its_writer_lives),
         IN_DIRECTORY(a_refused_file_is_not_opened_again),
