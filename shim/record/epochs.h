@@ -3,8 +3,8 @@
  * Phases that the totals are told apart by: a call belongs to the one that it ends in.
  * Lives here: beginning one. Must not live here: who asks for it (wrap_mpi.c, intercept/orders.h).
  */
-#ifndef COMMTAP_SHIM_RECORD_PARTNERS_H
-#define COMMTAP_SHIM_RECORD_PARTNERS_H
+#ifndef COMMTAP_SHIM_RECORD_EPOCHS_H
+#define COMMTAP_SHIM_RECORD_EPOCHS_H
 
 #include <stdbool.h>
 

@@ -365,6 +365,12 @@ def test_a_fence_that_one_rank_left_out(mpi, where):
     assert result["culprits"][0]["where"] in " ".join(result["text"])
 
 
+def test_an_epoch_that_one_rank_does_not_let_its_neighbours_into(mpi, where):
+    result = both(mpi, "epoch", where)
+    assert (result["verdict"], states(result)) == ("hang", {1: "in_user_code"}), result["text"]
+    assert "rank 3 in MPI_Win_wait" in " ".join(result["text"])
+
+
 def test_a_message_with_a_wrong_tag(mpi, where):
     result = both(mpi, "tag", where)
     assert (result["verdict"], states(result)) == ("deadlock", {0: "blocked", 1: "blocked"}), result["text"]

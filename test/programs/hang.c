@@ -113,6 +113,24 @@ static void fence(void) {
     allreduce(MPI_COMM_WORLD);
 }
 
+/* All let their neighbours in and write to them; rank 1 stays at work before it does. */
+static void epoch(void) {
+    char memory[8];
+    MPI_Win window;
+    MPI_Group world, neighbours;
+    int list[2] = {(rank + 1) % size, (rank + size - 1) % size};
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_incl(world, list[0] == list[1] ? 1 : 2, list, &neighbours);
+    MPI_Win_create(memory, sizeof memory, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    ready();
+    if (rank == 1)
+        sleep(600);
+    MPI_Win_post(neighbours, 0, window);
+    MPI_Win_start(neighbours, 0, window);
+    MPI_Win_complete(window);
+    MPI_Win_wait(window);
+}
+
 /* Rank 1 sends to rank 0 what that does not wait for: with another tag. */
 static void tag(void) {
     char c = 0;
@@ -218,7 +236,8 @@ static const struct {
 } modes[] = {{"ring", ring},         {"sends", sends},         {"waitall", waitall},   {"skip", skip},
              {"finalize", finalize}, {"chain", chain},         {"mismatch", mismatch}, {"swapped", swapped},
              {"wildcard", wildcard}, {"moves", moves},         {"busy", busy},         {"partial", partial},
-             {"waitany", waitany},   {"anycircle", anycircle}, {"fence", fence},       {"tag", tag}};
+             {"waitany", waitany},   {"anycircle", anycircle}, {"fence", fence},       {"tag", tag},
+             {"epoch", epoch}};
 
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);

@@ -115,6 +115,28 @@ static void half_of_the_operations_may_come_now_and_then(void **state) {
     assert_int_equal(loop_with(3, 6, 43), NO_STEP);
 }
 
+/* Of two operations that follow each other the rarer, which is wanted more as an anchor, is missing in so many
+ * iterations; it is the anchor where it is of the same loop. */
+static unsigned missing_in(unsigned iterations) {
+    enum { ALL = 356, BEHIND = 60 };
+    struct job *job = new_job(37);
+    for (unsigned k = 0; k < ALL; k++) {
+        reduce(job, SURE, 8);
+        if (k < BEHIND || (k - BEHIND) * iterations / (ALL - BEHIND) == (k - BEHIND + 1) * iterations / (ALL - BEHIND))
+            reduce(job, SURE + 1, 4);
+        for (unsigned n = between(job, 1, 4); n > 0; n--)
+            message(job, PASSING);
+    }
+    return step_of(job);
+}
+
+/* 2.5 and 4 in a hundred. */
+static void what_one_in_thirty_iterations_lacks_is_of_the_loop(void **state) {
+    (void)state;
+    assert_int_equal(missing_in(8), SURE + 1);
+    assert_int_equal(missing_in(13), SURE);
+}
+
 /* A setup whose calls come by chance, then iterations for so many of a hundred operations behind the first tenth. */
 static unsigned loop_behind_setup(unsigned percent) {
     struct job *job = new_job(3);
@@ -296,6 +318,7 @@ int main(void) {
         cmocka_unit_test(what_nearly_all_iterations_have_is_of_the_loop),
         cmocka_unit_test(what_a_third_of_the_iterations_has_is_not_of_the_loop),
         cmocka_unit_test(half_of_the_operations_may_come_now_and_then),
+        cmocka_unit_test(what_one_in_thirty_iterations_lacks_is_of_the_loop),
         cmocka_unit_test(four_iterations_are_not_enough),
         cmocka_unit_test(a_loop_lasts_for_half_of_the_run),
         cmocka_unit_test(a_loop_is_steadier_than_chance),

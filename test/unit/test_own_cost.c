@@ -82,6 +82,45 @@ static void measured_calls_stand_for_all(void **state) {
     assert_true(cost()->ticks > 0);
 }
 
+/* Calls so short that measuring them counts: one in a thousand is measured. */
+static void one_in_a_thousand_short_calls_is_measured(void **state) {
+    (void)state;
+    enum { CALLS = 200000 };
+    struct thread *self = begin();
+    for (int i = 0; i < CALLS / 2; i++)
+        call(self, nothing);
+    uint64_t before = cost()->samples + cost()->interrupted;
+    for (int i = 0; i < CALLS; i++)
+        call(self, nothing);
+    assert_in_range(cost()->samples + cost()->interrupted - before, CALLS / 1024 * 7 / 10, CALLS / 1024 * 14 / 10);
+}
+
+static uint64_t apart; /* ticks */
+
+static void come_apart(struct thread *self) {
+    if (self->measured.begin)
+        self->measured.last = ticks() - apart;
+}
+
+/* How many calls it is to the next one that is measured where those come so far apart, from `gap` on. */
+static uint32_t gap_where(unsigned apart_ms, uint32_t gap) {
+    struct thread *self = begin();
+    apart = recorder.anchors.tick_hz / 1000 * apart_ms;
+    self->measured.gap = gap;
+    for (int i = 0; i < 50000; i++)
+        call(self, come_apart);
+    return self->measured.gap;
+}
+
+/* It grows below 5 ms and shrinks above 20; a thread that is kept waiting once is measured sooner. */
+static void measured_calls_come_ten_milliseconds_apart(void **state) {
+    (void)state;
+    assert_in_range(gap_where(4, 8), 256, 1024);
+    assert_int_equal(gap_where(7, 8), 8);
+    assert_in_range(gap_where(15, 1024), 128, 1024);
+    assert_int_equal(gap_where(25, 1024), 8);
+}
+
 static unsigned place, measured_at[4];
 
 static void note_place(struct thread *self) {
@@ -186,9 +225,14 @@ static void steps_are_noted_in_the_dump(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(measured_calls_stand_for_all),       cmocka_unit_test(all_calls_of_a_loop_are_measured),
-        cmocka_unit_test(interruptions_are_no_cost),          cmocka_unit_test(rare_work_counts_once),
-        cmocka_unit_test(calls_that_go_past_disturb_nothing), cmocka_unit_test(steps_are_noted_in_the_dump),
+        cmocka_unit_test(one_in_a_thousand_short_calls_is_measured),
+        cmocka_unit_test(measured_calls_come_ten_milliseconds_apart),
+        cmocka_unit_test(measured_calls_stand_for_all),
+        cmocka_unit_test(all_calls_of_a_loop_are_measured),
+        cmocka_unit_test(interruptions_are_no_cost),
+        cmocka_unit_test(rare_work_counts_once),
+        cmocka_unit_test(calls_that_go_past_disturb_nothing),
+        cmocka_unit_test(steps_are_noted_in_the_dump),
     };
     return cmocka_run_group_tests(tests, activate, remove_files);
 }
