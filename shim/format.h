@@ -18,6 +18,7 @@
  * first slot that names it; `number` is 0 while a page is taken anew, and released last;
  *   - aggregate rows, progress rows, clock anchors: `version` is odd while the row is written, 0 when unused;
  *   - definitions: `commit` is released after the payload;
+ *   - rows of beats: `dump` is released last, the times are single words;
  *   - the in-flight slot: `call` is released after the other fields and cleared when the call returns;
  *   - the section table: `kind` is released after the other fields of the entry.
  *
@@ -35,7 +36,7 @@
 #define FORMAT_MAGIC             "COMMTAP\n" /* 8 bytes without the terminator */
 #define FORMAT_MAJOR             2u
 #define FORMAT_MAJOR_OLDEST      1u /* that readers take */
-#define FORMAT_MINOR             8u
+#define FORMAT_MINOR             9u
 #define FORMAT_VERSION           (FORMAT_MAJOR | FORMAT_MINOR << 16)
 #define FORMAT_MAJOR_OF(version) ((version)&0xffffu)
 #define FORMAT_MINOR_OF(version) ((version) >> 16)
@@ -103,6 +104,7 @@ enum section_kind {
     SECTION_SENSORS = 15,        /* struct sensor_row[count]: what wrappers and NCCL's profiler plugin saw, per call */
     SECTION_TRANSFERS = 16,      /* struct transfer_row[count]: network proxy operations per peer */
     SECTION_RING_PAGES = 17,     /* struct ring_page[count]; index = lane, which then has no SECTION_RING */
+    SECTION_BEATS = 18,          /* since 2.9: struct beat_row[count]: who of the node was alive when */
 };
 
 struct section {
@@ -293,6 +295,9 @@ struct dump_header {
 
     /* since 2.6 */
     struct own_cost own_cost;
+
+    /* since 2.9 */
+    uint64_t pid_namespace; /* inode number of the one that `pid` belongs to; 0: not known */
 };
 
 enum gpu_timing {
@@ -999,6 +1004,19 @@ struct epoch_definition {
     uint64_t ticks;
 };
 
+/* ---- who is alive ---------------------------------------------------------------------------- */
+
+/* A process of this job step that the writer has looked at: itself in the first row, then those that it found on its
+ * node. Every BEAT_NS or, where there are many, every few times that, it looks whether they live. */
+#define BEAT_NS UINT64_C(2000000000)
+
+struct beat_row {
+    uint64_t dump;    /* the 16 hex in the name of the process's dump, released last; 0: the row is not used */
+    uint64_t seen_ns; /* CLOCK_MONOTONIC: it lived then; the newest such moment */
+    uint64_t gone_ns; /* since then, at the latest, it does not; 0: it was there at the last look */
+    int64_t pid;
+};
+
 /* ---- the stub that stands in the output directory for a dump staged elsewhere ---------------- */
 
 /* A text file commtap.<run id>.<16 hex>.stub of lines `key=value`: host, boot_id, path, pid, rank (-1: the process did
@@ -1043,6 +1061,7 @@ _Static_assert(sizeof(struct device_state) == 200, "device_state");
 _Static_assert(sizeof(struct device_anchor) == 64, "device_anchor");
 _Static_assert(sizeof(struct sensor_row) == 32, "sensor_row");
 _Static_assert(sizeof(struct transfer_row) == 128, "transfer_row");
+_Static_assert(sizeof(struct beat_row) == 32, "beat_row");
 _Static_assert(sizeof(struct dump_header) <= SECTION_ALIGN, "the header fits the first section");
 #endif
 

@@ -68,13 +68,55 @@ static bool take_note(const struct world *world, const struct job_end *end, stru
     const struct dump *dump = world->parties[end->dead].dump;
     if (strcmp(end->boot_id, dump->boot_id) != 0)
         return false;
-    uint64_t ticks = dump_ticks_at(dump, (uint64_t)end->monotonic_ns);
     *death = (struct first_death){.known = true,
                                   .party = (uint32_t)end->dead,
                                   .of_itself = is_of_itself(end),
-                                  .when = {dump->boot_id, end->monotonic_ns, dump_realtime_ns(dump, ticks)}};
+                                  .when = moment_at(dump, end->monotonic_ns)};
     return true;
 }
+
+/* ---- what beats tell ------------------------------------------------------------------------- */
+
+struct moment last_known_alive(const struct party *party) {
+    struct moment own = moment_of(party->dump, last_sign_of_life(party->dump));
+    return party->seen_ns > own.monotonic_ns ? moment_at(party->dump, party->seen_ns) : own;
+}
+
+/* Whether it lived on for longer than ends of one cause are apart. */
+static bool outlived(const struct party *party, const struct moment *end) {
+    struct moment last = last_known_alive(party);
+    bool same = strcmp(last.boot_id, end->boot_id) == 0;
+    int64_t least = EXITS_TOGETHER_NS + (same ? 0 : REALTIME_APART_NS);
+    return moment_is_earlier(end, &last) && moments_apart(&last, end) >= least;
+}
+
+/* The process that was missed while all others, but for those that came to their end, are known to have lived on. Of
+ * a job whose processes can still be asked that is told from them. */
+static void find_missed(const struct world *world, struct first_death *first) {
+    uint32_t missed = NOBODY;
+    struct moment gone;
+    for (uint32_t p = 0; p < world->dump_count; p++) {
+        const struct party *party = &world->parties[p];
+        if (party->process == PROCESS_RUNS || party->process == PROCESS_STOPPED)
+            return;
+        if (party->gone_ns == 0 || has_finished(party->dump) || left_early(party->dump))
+            continue;
+        struct moment when = moment_at(party->dump, party->gone_ns);
+        if (missed == NOBODY || moment_is_earlier(&when, &gone)) {
+            missed = p;
+            gone = when;
+        }
+    }
+    if (missed == NOBODY || (first->known && !moment_is_earlier(&gone, &first->when)))
+        return;
+    for (uint32_t p = 0; p < world->dump_count; p++)
+        if (p != missed && !has_finished(world->parties[p].dump) && !outlived(&world->parties[p], &gone))
+            return;
+    *first = (struct first_death){
+        .known = true, .missed = true, .party = missed, .when = last_known_alive(&world->parties[missed])};
+}
+
+/* ---- all together ---------------------------------------------------------------------------- */
 
 struct first_death first_death_find(const struct world *world, const struct job_end *end) {
     struct first_death first = {0};
@@ -90,5 +132,6 @@ struct first_death first_death_find(const struct world *world, const struct job_
     }
     if (first.known && left_early(world->parties[first.party].dump))
         first.of_itself |= !together && !was_waiting(world->parties[first.party].dump);
+    find_missed(world, &first);
     return first;
 }

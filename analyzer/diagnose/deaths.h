@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Which process of a job ended before all others, and when.
- * Lives here: putting together what dumps and the note of `commtap run` tell of ends.
+ * Lives here: putting together what dumps, their beats and the note of `commtap run` tell of ends.
  * Must not live here: whether that is what the job failed of (diagnose.h).
  */
 #ifndef COMMTAP_DIAGNOSE_DEATHS_H
@@ -19,11 +19,15 @@ struct first_death {
     bool known;
     uint32_t party;
     bool of_itself; /* it crashed, gave up or returned an exit status; nobody ended it from outside */
+    bool missed;    /* its node found it gone while all others lived on: how it ended is not known */
     struct moment when;
 };
 
 /* By MPI_Finalize; NCCL alone has none: a normal exit is its end. */
 bool has_finished(const struct dump *dump);
+
+/* The last moment at which the process is known to have lived: from its own dump, or from beats. */
+struct moment last_known_alive(const struct party *party);
 
 /* The earliest end before MPI_Finalize whose moment is known; `end` is what was noted of the job's end, NULL nothing.
  */

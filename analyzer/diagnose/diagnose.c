@@ -11,6 +11,7 @@
 
 #include "analyzer/base/grow.h"
 #include "analyzer/base/statistics.h"
+#include "analyzer/diagnose/beats.h"
 #include "analyzer/load/rows.h"
 
 enum { CYCLE_MOST = 4096 };
@@ -167,13 +168,16 @@ static bool is_blocked(const struct diagnosis *diagnosis, uint32_t party) {
 }
 
 /* The party that is known to have died before anybody else, NOBODY. Parties with a dump are numbered as the dumps. */
-static uint32_t certain_death(const struct job_end *end) {
-    return end && end->dead_known && end->sure ? (uint32_t)end->dead : NOBODY;
+static uint32_t certain_death(const struct job_end *end, const struct first_death *first) {
+    if (end && end->dead_known && end->sure)
+        return (uint32_t)end->dead;
+    return first->missed ? first->party : NOBODY;
 }
 
 /* A death that was seen ends the job whether anybody waits for the dead one or not. */
 static bool has_died(const struct diagnosis *diagnosis, uint32_t party) {
-    return certain_death(&diagnosis->end) == party && diagnosis->wait_for_graph.parties[party].gone == GONE_DIED;
+    return certain_death(&diagnosis->end, &diagnosis->first_death) == party &&
+           diagnosis->wait_for_graph.parties[party].gone == GONE_DIED;
 }
 
 /* Is a party in waits that nobody is missing in: a collective to which all have come? */
@@ -476,7 +480,7 @@ static bool find_waits(struct diagnosis *diagnosis, const struct diagnose_reques
     bool unknown = false, *moving = moving_parties(diagnosis, request, &unknown);
     const struct circumstances circumstances = {.settled = request->settled || (request->moving_count > 0 && !unknown),
                                                 .moving = moving,
-                                                .dead = certain_death(request->end),
+                                                .dead = certain_death(request->end, &diagnosis->first_death),
                                                 .first = &diagnosis->first_death,
                                                 .deaths_left_out = deaths_left_out};
     bool done = wait_for_graph_build(&diagnosis->wait_for_graph, &diagnosis->world, &circumstances);
@@ -609,7 +613,7 @@ bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct d
     *diagnosis = (struct diagnosis){.verdict = VERDICT_UNKNOWN};
     if (request->end)
         diagnosis->end = *request->end;
-    if (!world_build(&diagnosis->world, job, request->states))
+    if (!world_build(&diagnosis->world, job, request->states) || !beats_take_in(&diagnosis->world))
         return false;
     if (request->moving_count > 0) {
         if (!find_waits(diagnosis, request, false))

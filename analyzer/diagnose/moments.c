@@ -12,6 +12,11 @@ struct moment moment_of(const struct dump *dump, uint64_t ticks) {
     return (struct moment){dump->boot_id, dump_monotonic_ns(dump, ticks), dump_realtime_ns(dump, ticks)};
 }
 
+struct moment moment_at(const struct dump *dump, int64_t monotonic_ns) {
+    uint64_t ticks = dump_ticks_at(dump, (uint64_t)monotonic_ns);
+    return (struct moment){dump->boot_id, monotonic_ns, dump_realtime_ns(dump, ticks)};
+}
+
 static bool same_host(const struct moment *a, const struct moment *b) {
     return strcmp(a->boot_id, b->boot_id) == 0;
 }

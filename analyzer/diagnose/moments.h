@@ -19,6 +19,8 @@ struct moment {
 
 /* A moment of the dump's own host, from its ticks. */
 struct moment moment_of(const struct dump *dump, uint64_t ticks);
+/* The same, from CLOCK_MONOTONIC of its host. */
+struct moment moment_at(const struct dump *dump, int64_t monotonic_ns);
 /* CLOCK_MONOTONIC of the dump's host at that moment; of a moment on another host REALTIME_APART_NS before it, so that
  * what came before this came before the moment. */
 int64_t moment_here(const struct dump *dump, const struct moment *moment);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/diagnose/deaths.h"
 #include "analyzer/diagnose/slots.h"
 #include "analyzer/load/rows.h"
 
@@ -80,6 +81,29 @@ static void share_life(struct life *lives, size_t from, size_t to, const struct 
     }
 }
 
+/* The first moment from which on not all of the job's processes are known to have lived: somebody may have been gone
+ * already whom the others waited for. */
+static struct moment find_horizon(const struct world *world) {
+    struct moment horizon = {0};
+    for (uint32_t p = 0; p < world->dump_count; p++) {
+        const struct party *party = &world->parties[p];
+        if (has_finished(party->dump) || party->dump->header->state & (STATE_EXITED | STATE_SWITCHED_OFF))
+            continue;
+        struct moment last = last_known_alive(party);
+        if (!horizon.boot_id || moment_is_earlier(&last, &horizon))
+            horizon = last;
+    }
+    return horizon;
+}
+
+/* As long as all of them lived, all hosts did. */
+static void extend_lives(struct life *lives, const struct world *world) {
+    struct moment horizon = find_horizon(world);
+    for (uint32_t p = 0; p < world->dump_count && horizon.boot_id; p++)
+        if (lives[p].slack_ns > 0) /* else the end itself is known */
+            newer(&lives[p].last_ns, moment_here(world->parties[p].dump, &horizon));
+}
+
 /* Per dump of the job, what is known of its host. NULL when memory is short. */
 static struct life *find_lives(const struct world *world, const struct until *until) {
     struct life *lives = malloc((world->dump_count + 1) * sizeof *lives);
@@ -94,6 +118,7 @@ static struct life *find_lives(const struct world *world, const struct until *un
         share_life(lives, from, to, world, until);
     }
     qsort(lives, world->dump_count, sizeof *lives, compare_parties);
+    extend_lives(lives, world);
     return lives;
 }
 

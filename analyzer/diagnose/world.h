@@ -17,6 +17,8 @@ struct party {
     int32_t rank;            /* world rank, RANK_UNKNOWN */
     const struct dump *dump; /* NULL: it left none */
     enum process_state process;
+    int64_t seen_ns; /* when it was last noted to live; 0: nobody did */
+    int64_t gone_ns; /* when it was first noted not to; 0: never. Both CLOCK_MONOTONIC of its host (beats.h) */
 };
 
 /* A member of a communicator that has a dump. */

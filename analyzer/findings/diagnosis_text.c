@@ -315,7 +315,8 @@ static void append_oldest(char *text, size_t size, const struct diagnosis *diagn
 /* What is known of the end of a job whose processes are gone. */
 static void say_end(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
     char oldest[SENTENCE] = "";
-    bool blames = diagnosis->end.dead_known; /* then somebody went first, and that is said */
+    bool blames =
+        diagnosis->end.dead_known || diagnosis->first_death.missed; /* then somebody went first, and that is said */
     if (diagnosis->standing.kind != STANDING_NONE)
         append_oldest(oldest, sizeof oldest, diagnosis);
     switch (diagnosis->standing.kind) {
@@ -346,7 +347,7 @@ static void phrase_first_end(char *text, size_t size, const struct diagnosis *di
         phrase_death(text, size, end);
     else if (diagnosis->world.parties[party].dump->header->state & STATE_ABORTING)
         phrase(text, size, ", by MPI_Abort");
-    else
+    else if (!diagnosis->first_death.missed)
         phrase(text, size, ", by exit()");
 }
 

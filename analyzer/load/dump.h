@@ -139,6 +139,8 @@ struct dump {
     uint32_t sensor_count;
     const struct transfer_row *transfers;
     uint32_t transfer_count;
+    const struct beat_row *beats; /* who of its node lived when; NULL: it did not look */
+    uint32_t beat_count;
     const struct epoch_definition **epochs; /* sorted by epoch; owned */
     size_t epoch_count;
 

@@ -286,6 +286,8 @@ static void take_rows(struct dump *dump, const struct view *view) {
         TAKE(dump->sensors, dump->sensor_count, struct sensor_row);
     else if (view->section.kind == SECTION_TRANSFERS)
         TAKE(dump->transfers, dump->transfer_count, struct transfer_row);
+    else if (view->section.kind == SECTION_BEATS)
+        TAKE(dump->beats, dump->beat_count, struct beat_row);
     else if (view->section.kind == SECTION_PROGRESS)
         TAKE(dump->progress, dump->progress_count, struct progress);
 }

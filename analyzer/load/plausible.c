@@ -641,6 +641,19 @@ static void check_transfers(struct dump *dump, const struct life *life) {
     }
 }
 
+/* ---- beats ----------------------------------------------------------------------------------- */
+
+static void check_beats(struct dump *dump, const struct life *life) {
+    for (uint32_t i = 0; i < dump->beat_count; i++) {
+        struct beat_row row = dump->beats[i];
+        if (row.dump == 0 || (in_life_ns(life, row.seen_ns) && (row.gone_ns == 0 || in_life_ns(life, row.gone_ns))))
+            continue;
+        problem_add(dump, false, dump_offset_of(dump, &dump->beats[i]), "beats make no sense and are left out");
+        dump->beats = NULL;
+        dump->beat_count = 0;
+    }
+}
+
 /* ---- what has to be there -------------------------------------------------------------------- */
 
 /* Beginning to record makes these, before anything is recorded. */
@@ -688,4 +701,5 @@ void plausible_check(struct loaded *loaded, const struct views *views) {
     check_devices(dump, &life);
     check_sensors(dump);
     check_transfers(dump, &life);
+    check_beats(dump, &life);
 }

@@ -39,6 +39,7 @@ static const struct {
     [SECTION_SENSORS] = {"sensor rows", sizeof(struct sensor_row), 32, false},
     [SECTION_TRANSFERS] = {"transfer rows", sizeof(struct transfer_row), 128, false},
     [SECTION_RING_PAGES] = {"ring pages", sizeof(struct ring_page), 4096, true},
+    [SECTION_BEATS] = {"beats", sizeof(struct beat_row), 32, false},
 };
 enum { LAST_MINOR_OF_1 = 1 };
 enum { SECTION_KINDS = sizeof section_kinds / sizeof *section_kinds };

@@ -3,27 +3,20 @@
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "shim/base/background_thread.h"
 #include "shim/base/os.h"
 #include "shim/gpu/device_lane.h"
 #include "shim/gpu/finish.h"
 #include "shim/gpu/kernel_times.h"
 #include "shim/gpu/span_ends.h"
 
-extern int os_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) __attribute__((weak));
-extern int os_pthread_attr_setstacksize(pthread_attr_t *, size_t) __attribute__((weak));
-__asm__(".symver os_pthread_create,pthread_create@" OLD_GLIBC);
-__asm__(".symver os_pthread_attr_setstacksize,pthread_attr_setstacksize@" OLD_GLIBC);
-
 #define STREAMS_MAX       256u
-#define STACK_BYTES       (1u << 20) /* glibc takes all libraries' thread-local storage out of it */
 #define POLL_MIN_NS       50000u
 #define POLL_BUSY_MAX_NS  1000000u /* while something is in flight */
 #define POLL_IDLE_MAX_NS  10000000u
@@ -326,30 +319,6 @@ static void *harvest(void *nothing) {
     return nothing;
 }
 
-/* The job's signals are for its own threads. */
-static bool start_thread(void) {
-    sigset_t all, before;
-    pthread_attr_t attributes;
-    pthread_t thread;
-    if (!os_pthread_create || pthread_attr_init(&attributes) != 0)
-        return false;
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    if (os_pthread_attr_setstacksize)
-        os_pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    sigfillset(&all);
-    sigprocmask(SIG_BLOCK, &all, &before);
-    int error = os_pthread_create(&thread, &attributes, harvest, NULL);
-    if (error) { /* more thread-local storage than that stack: as large as the system makes them */
-        pthread_attr_destroy(&attributes);
-        pthread_attr_init(&attributes);
-        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        error = os_pthread_create(&thread, &attributes, harvest, NULL);
-    }
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return error == 0;
-}
-
 const char *harvester_prepare(void) {
     static bool
         before; /* a forked child has its parent's; otherwise there is nothing to forget, and no page to touch */
@@ -365,7 +334,7 @@ const char *harvester_prepare(void) {
 const char *harvester_begin(void) {
     int saved = errno;
     const char *trouble = harvester_prepare();
-    if (!trouble && !start_thread())
+    if (!trouble && !background_thread_start(harvest))
         trouble = "no thread for GPU times";
     errno = saved;
     return trouble;

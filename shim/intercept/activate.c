@@ -6,6 +6,7 @@
 
 #include "shim/base/fork_page.h"
 #include "shim/base/linker.h"
+#include "shim/intercept/heartbeat.h"
 #include "shim/intercept/orders.h"
 #include "shim/intercept/own_cost.h"
 #include "shim/intercept/stack_sources.h"
@@ -24,7 +25,7 @@
 #define PENDING_ENTRIES 4096u
 #define PROGRESS_ROWS   256u
 #define RING_SMALL      1024u
-#define FIXED_SECTIONS  ((uint64_t)35 * SECTION_ALIGN) /* all that the first thread needs but ring and windows */
+#define FIXED_SECTIONS  ((uint64_t)36 * SECTION_ALIGN) /* all that the first thread needs but ring and windows */
 
 /* ---- the dump -------------------------------------------------------------------------------- */
 
@@ -240,6 +241,7 @@ static void arm(void) {
     struct fork_page *page = fork_page();
     recorder_armed = &page->armed;
     page->armed = recorder.generation;
+    heartbeat_begin();
 }
 
 /* Children that are forked for ever, and communicate, must not fill the disk. */

@@ -222,18 +222,26 @@ static uint64_t start_realtime_ns(void) {
     return os_realtime_ns() - (up > started ? up - started : 0);
 }
 
+/* Of a link like "time:[4026531834]"; 0: there is none. */
+static uint64_t namespace_number(const char *path) {
+    char link[64];
+    uint64_t number = 0;
+    ssize_t n = readlink(path, link, sizeof link - 1);
+    for (ssize_t i = 0; i < n; i++)
+        if (link[i] >= '0' && link[i] <= '9')
+            number = number * 10 + (uint64_t)(link[i] - '0');
+    return number;
+}
+
 static void read_host(struct dump_header *header) {
     struct utsname name;
-    char link[64];
     if (uname(&name) == 0)
         copy_text(header->host, sizeof header->host, name.nodename);
     ssize_t n = read_small_file("/proc/sys/kernel/random/boot_id", header->boot_id, sizeof header->boot_id);
     if (n > 0 && header->boot_id[n - 1] == '\n')
         header->boot_id[n - 1] = '\0';
-    n = readlink("/proc/self/ns/time", link, sizeof link - 1); /* "time:[4026531834]" */
-    for (ssize_t i = 0; i < n; i++)
-        if (link[i] >= '0' && link[i] <= '9')
-            header->time_namespace = header->time_namespace * 10 + (uint64_t)(link[i] - '0');
+    header->time_namespace = namespace_number("/proc/self/ns/time");
+    header->pid_namespace = namespace_number("/proc/self/ns/pid");
 }
 
 void identity_fill(struct dump_header *header, const char *run_id_knob, bool arguments) {

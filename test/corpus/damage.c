@@ -16,7 +16,8 @@ struct dump_builder *damage_base(int32_t rank) {
                                                                         .lanes = 2,
                                                                         .devices = 1,
                                                                         .sensors = 4,
-                                                                        .transfers = 4});
+                                                                        .transfers = 4,
+                                                                        .beats = 4});
     dump_builder_header(builder)->state |= STATE_FINALISED;
     if (rank == 1) /* a clock of its own, which has to be found */
         dump_builder_host(builder, "host1", "00000000-0000-4000-8000-000000000001", 4026531835u);
@@ -218,6 +219,12 @@ static size_t transfers_that_waited_too_long(struct dump_builder *builder) {
     return 0;
 }
 
+static size_t beats_of_the_far_future(struct dump_builder *builder) {
+    *(struct beat_row *)dump_builder_contents(builder, SECTION_BEATS, 0) =
+        (struct beat_row){.dump = 1, .seen_ns = UINT64_MAX / 4, .pid = 1000};
+    return 0;
+}
+
 static size_t lane_that_lost_too_much(struct dump_builder *builder) {
     dump_builder_lane(builder, 0)->operations_lost = 1u << 20;
     return 0;
@@ -317,6 +324,7 @@ const struct damage damages[] = {
     {"anchor of no GPU", anchor_of_no_gpu, "anchors of a GPU's clock make no sense", false},
     {"sensor of no call", sensor_of_no_call, "sensor rows make no sense", false},
     {"transfers that waited too long", transfers_that_waited_too_long, "network transfers make no sense", false},
+    {"beats of the far future", beats_of_the_far_future, "beats make no sense", false},
     {"lane that lost too much", lane_that_lost_too_much, "what lane 0 counts cannot be", false},
     {"lane that counts too little", lane_that_counts_too_little, "what lane 0 counts cannot be", false},
     {"sums lost", sums_lost, "sums are incomplete", false},

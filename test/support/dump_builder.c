@@ -90,6 +90,8 @@ static size_t list_parts(const struct dump_plan *plan, struct part *parts) {
         parts[n++] = (struct part){SECTION_SENSORS, 0, plan->sensors, sizeof(struct sensor_row)};
     if (plan->transfers)
         parts[n++] = (struct part){SECTION_TRANSFERS, 0, plan->transfers, sizeof(struct transfer_row)};
+    if (plan->beats)
+        parts[n++] = (struct part){SECTION_BEATS, 0, plan->beats, sizeof(struct beat_row)};
     parts[n++] = (struct part){SECTION_LANES, 0, plan->lanes, sizeof(struct lane_state)};
     for (uint32_t i = 0; i < plan->lanes; i++) {
         parts[n++] = ring_part(plan, i);

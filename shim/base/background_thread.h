@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A thread of commtap's own in the job's process.
+ * Lives here: starting it so that the job does not notice. Must not live here: what it does.
+ */
+#ifndef COMMTAP_SHIM_BASE_BACKGROUND_THREAD_H
+#define COMMTAP_SHIM_BASE_BACKGROUND_THREAD_H
+
+#include <stdbool.h>
+
+/* Starts `body` in a detached thread that takes none of the job's signals and inherits the processors of the calling
+ * one; what `body` returns goes nowhere. False where there is no room for a thread, or the program was built without
+ * threads. errno is not kept. */
+bool background_thread_start(void *(*body)(void *));
+
+#endif

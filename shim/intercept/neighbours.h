@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which processes of this job step run on this node, and until when they lived.
+ * Lives here: finding them by their dumps, which lie beside this process's own; looking whether they live; the rows.
+ * Must not live here: who looks, and when (heartbeat.h).
+ *
+ * One thread at a time. It opens files: none of the job's threads may share its table of descriptors.
+ */
+#ifndef COMMTAP_SHIM_INTERCEPT_NEIGHBOURS_H
+#define COMMTAP_SHIM_INTERCEPT_NEIGHBOURS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Makes room for rows in this process's dump, and the first one, its own. False: there is none. */
+bool neighbours_begin(void);
+
+/* Looks for processes that have begun to record: same job step, same machine, same user, process ids of the same
+ * namespace. Those whose dumps lie elsewhere are not found. */
+void neighbours_find(void);
+
+/* Notes which of them live, in turns where they are many; this one does. */
+void neighbours_look(void);
+
+/* How many of them that have not gone have a lower process id than this one. */
+uint32_t neighbours_with_lower_pid(void);
+
+#endif
