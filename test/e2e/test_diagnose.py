@@ -34,9 +34,10 @@ def diagnose_when_still(where, tries=10):
 
 
 @contextlib.contextmanager
-def hanging(mpi, mode, where, program="hang", way="preload"):
+def hanging(mpi, mode, where, program="hang", way="preload", knobs=None):
     """A job that has come to its hang; killed as a whole at the end."""
-    line = jobs.job_line(mpi, RANKS, [jobs.program(mpi, program), mode], where, way=way, knobs=KNOBS)
+    line = jobs.job_line(mpi, RANKS, [jobs.program(mpi, program), mode], where, way=way,
+                         knobs={**KNOBS, **(knobs or {})})
     process = jobs.start(line)
     try:
         assert process.stdout.read(RANKS * len("ready\n")).count("ready") == RANKS
@@ -413,8 +414,8 @@ def test_finished_job(mpi, where):
 
 
 def test_the_report_begins_with_it(mpi, where):
-    """As an error where it is known that the job stood; no dump tells when it was killed."""
-    with hanging(mpi, "chain", where, way="run"):
+    """As an error where it is known that the job stood; without the heartbeat no dump tells when it was killed."""
+    with hanging(mpi, "chain", where, way="run", knobs={"COMMTAP_HEARTBEAT": "off"}):
         time.sleep(STAND)
     first = jobs.report(where)["findings"][0]
     assert (first["severity"], first["code"]) == ("error", "hang")
