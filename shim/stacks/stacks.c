@@ -148,8 +148,8 @@ struct memo {
     uint32_t id;          /* with these keys */
     uint64_t keys[SOURCES];
     uint32_t slot_count;
-    uint32_t reserved;
-    struct stack_slot slots[];
+    bool needs_fp;
+    struct stack_slot slots[]; /* and behind them one that never holds, where comparing ends */
 };
 
 struct stack_memory {
@@ -177,16 +177,16 @@ static inline uint32_t set_of(uintptr_t pc, uintptr_t sp) {
 /* In the order of the walk, up to the first difference: each slot is where it was because the ones before hold what
  * they held, so none is read that the walk itself would not read. */
 READS_ANY_FRAME static inline bool is_unchanged(const struct memo *memo) {
-    for (uint32_t i = 0; i < memo->slot_count; i++)
-        if (unlikely(*memo->slots[i].at != memo->slots[i].value))
-            return false;
-    return true;
+    const struct stack_slot *slot = memo->slots;
+    while (*slot->at == slot->value)
+        slot++;
+    return likely(slot == &memo->slots[memo->slot_count]);
 }
 
 static inline struct memo *recall(struct stack_memory *memory, uintptr_t pc, uintptr_t sp, uintptr_t fp) {
     struct memo *memo = memo_at(memory, set_of(pc, sp) * WAYS);
     for (uint32_t way = 0; way < WAYS; way++) {
-        if (memo->pc == pc && memo->sp == sp && memo->fp == fp && is_unchanged(memo))
+        if (memo->pc == pc && memo->sp == sp && (memo->fp == fp || !memo->needs_fp) && is_unchanged(memo))
             return memo;
         memo = (struct memo *)((char *)memo + memory->memo_bytes);
     }
@@ -207,6 +207,7 @@ static __attribute__((noinline)) struct memo *remember_walk(struct stack_memory 
     struct walk walk = {.pc = pc,
                         .sp = sp,
                         .fp = fp,
+                        .fp_at = FP_OF_CALLER,
                         .view = &memory->view,
                         .frames = memory->room,
                         .limit = depth_limit,
@@ -226,6 +227,8 @@ static __attribute__((noinline)) struct memo *remember_walk(struct stack_memory 
     memo->id = STACK_NONE;
     memo->keys[0] = memo->keys[1] = KEY_NOT_ASKED;
     memo->slot_count = walk.slot_count;
+    memo->slots[walk.slot_count] = (struct stack_slot){.at = &memo->sp, .value = ~sp};
+    memo->needs_fp = walk.needs_fp;
     memo->sp = sp;
     memo->fp = fp;
     memo->pc = walk.transient ? 0 : pc;
@@ -334,7 +337,7 @@ void stacks_attach(struct thread *self) {
         return;
     }
     size_t slots = mode == STACK_SITE ? 0 : WALK_SLOTS_PER_FRAME * depth_limit;
-    size_t memo_bytes = sizeof(struct memo) + slots * sizeof(struct stack_slot);
+    size_t memo_bytes = sizeof(struct memo) + (slots + 1) * sizeof(struct stack_slot);
     size_t memos = sizeof(struct stack_memory) + (size_t)SETS * WAYS * memo_bytes;
     size_t bytes = memos + (depth_limit + 1 + SOURCES * STACK_SOURCE_ROOM) * sizeof(uint64_t);
     struct stack_memory *memory = os_memory(bytes);

@@ -124,16 +124,29 @@ static inline struct frame_rule rule_of(uintptr_t pc) {
 
 enum step { STEP_ON, STEP_END, STEP_CUT, STEP_COMPLEX };
 
+static inline void note_slot(struct walk *w, uintptr_t at, uintptr_t value) {
+    if (unlikely(w->slot_count == w->limit * WALK_SLOTS_PER_FRAME)) {
+        w->transient = true;
+        return;
+    }
+    w->foreign |= at < w->view->low || at >= w->view->high;
+    w->slots[w->slot_count++] = (struct stack_slot){.at = (const uintptr_t *)at, .value = value};
+}
+
 static inline bool read_slot(struct walk *w, uintptr_t at, uintptr_t *value) {
     if (unlikely(!view_read(w->view, at, value)))
         return false;
-    if (unlikely(w->slot_count == w->limit * WALK_SLOTS_PER_FRAME)) {
-        w->transient = true;
-        return true;
-    }
-    w->foreign |= at < w->view->low || at >= w->view->high;
-    w->slots[w->slot_count++] = (struct stack_slot){.at = (const uintptr_t *)at, .value = *value};
+    note_slot(w, at, *value);
     return true;
+}
+
+/* The next frame follows from the frame pointer: what that was read from has to hold from here on. */
+static inline void use_fp(struct walk *w) {
+    if (w->fp_at == FP_OF_CALLER)
+        w->needs_fp = true;
+    else if (w->fp_at)
+        note_slot(w, w->fp_at, w->fp);
+    w->fp_at = 0;
 }
 
 /* aarch64 may sign return addresses in bits that no address of user space has. */
@@ -165,6 +178,7 @@ static enum step step_signal(struct walk *w) {
     w->pc = pc + 1;
     w->sp = sp;
     w->fp = fp;
+    w->fp_at = 0;
     return pc ? STEP_ON : STEP_CUT;
 }
 
@@ -217,6 +231,7 @@ static void distrust(struct walk *w) {
 
 static enum step step_chain(struct walk *w) {
     uintptr_t fp, pc, frame = w->fp;
+    use_fp(w);
     if (!chain_lands(w) || !read_slot(w, frame, &fp) || !read_slot(w, frame + 8, &pc))
         return STEP_CUT;
     distrust(w);
@@ -227,14 +242,17 @@ static enum step step_chain(struct walk *w) {
 }
 
 static inline enum step step_plain(struct walk *w, struct frame_rule rule) {
+    if (rule.kind != RULE_SP || unlikely(rule.frame_pointer == FP_AT_FP))
+        use_fp(w);
     uintptr_t cfa = (rule.kind == RULE_SP ? w->sp : w->fp) + (uintptr_t)(rule.cfa * 8), fp = w->fp, pc;
+    uintptr_t fp_at = w->fp_at;
     if (unlikely(rule.kind == RULE_FP_DEREF) && !read_slot(w, cfa, &cfa))
         return STEP_CUT;
-    if (rule.frame_pointer != FP_KEPT) {
-        uintptr_t at = likely(rule.frame_pointer == FP_AT_CFA) ? cfa + (uintptr_t)(rule.fp * 8) : fp;
-        if (unlikely(rule.frame_pointer == FP_LOST))
-            fp = 0;
-        else if (unlikely(!read_slot(w, at, &fp)))
+    if (unlikely(rule.frame_pointer == FP_LOST)) {
+        fp = fp_at = 0;
+    } else if (rule.frame_pointer != FP_KEPT) {
+        fp_at = likely(rule.frame_pointer == FP_AT_CFA) ? cfa + (uintptr_t)(rule.fp * 8) : fp;
+        if (unlikely(!view_read(w->view, fp_at, &fp)))
             return STEP_CUT;
     }
     if (unlikely(rule.ra == RULE_RETURN_IN_REGISTER)) {
@@ -248,6 +266,7 @@ static inline enum step step_plain(struct walk *w, struct frame_rule rule) {
     w->pc = plain_address(pc);
     w->sp = cfa;
     w->fp = fp;
+    w->fp_at = fp_at;
     return likely(pc) ? STEP_ON : STEP_END;
 }
 
@@ -330,6 +349,7 @@ static bool find_unwinder(void) {
 static enum step step_complex(struct walk *w) {
     struct complex_step search = {.walk = w};
     w->transient = true;
+    w->fp_at = 0;
     if (!find_unwinder())
         return STEP_CUT;
     unwinder.Backtrace(take_complex_step, &search);

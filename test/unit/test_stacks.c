@@ -13,6 +13,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -221,6 +222,39 @@ static void test_depth_is_limited_and_marked(void **state) {
         assert_int_equal(d->entries[i], d->entries[1]);
 }
 
+static bool looked_behind_search;
+
+/* Called by a function of libc that saves the frame pointer and finds its frame without it. */
+static int look_behind_search(const void *key, const void *element) {
+    (void)key;
+    (void)element;
+    const uintptr_t *frame = __builtin_frame_address(0);
+    uintptr_t pc = frame[1], sp = (uintptr_t)__builtin_dwarf_cfa();
+    struct thread *self = current_thread();
+    struct module module;
+    assert_true(modules_find(pc - 1, &module));
+    struct frame_rule rule = cfi_find_rule(&module.tables, pc);
+    if (rule.kind != RULE_SP || rule.frame_pointer != FP_AT_CFA)
+        return 0;
+    uint32_t id = stack_here(self, frame, sp);
+    uint64_t walked = self->measured.rare;
+    assert_int_equal(stack_take(self, pc, sp, frame[0] + 4711), id);
+    assert_int_equal(stack_take(self, pc, sp, 0), id);
+    assert_int_equal(self->measured.rare, walked);
+    looked_behind_search = true;
+    return 0;
+}
+
+/* Most code has other uses for that register: a loop that counts in it makes the same call each time. */
+static void test_a_frame_pointer_that_no_frame_follows_from(void **state) {
+    (void)state;
+    int element = 1;
+    size_t count = 1;
+    lfind(&element, &element, &count, sizeof element, look_behind_search);
+    if (!looked_behind_search)
+        skip();
+}
+
 /* ---- sources --------------------------------------------------------------------------------- */
 
 static uint64_t python_key, label_key;
@@ -329,6 +363,7 @@ int main(void) {
         cmocka_unit_test(test_only_readable_words_are_read),
         cmocka_unit_test(test_memory_of_others_may_go),
         cmocka_unit_test(test_depth_is_limited_and_marked),
+        cmocka_unit_test(test_a_frame_pointer_that_no_frame_follows_from),
         cmocka_unit_test(test_sources_follow_the_native_frames),
         cmocka_unit_test(test_full_tables),
         cmocka_unit_test(test_closing_what_stays_loaded_forgets_nothing),
