@@ -19,8 +19,9 @@ SHIM_SOURCES := $(SHIM_AT_START) $(filter-out $(SHIM_AT_START),$(wildcard shim/*
 SHIM_OBJECTS := $(SHIM_SOURCES:%.c=$(BUILD)/%.o)
 # initial-exec TLS: the library is only ever preloaded, so its one thread pointer is a single load away. They come behind
 # CFLAGS: distributions ask for checks of the stack and for optimization at link time, which lose symbols' versions.
+# Fields stored one by one are not to be read as vectors: such a read waits until all of the stores are done.
 SHIM_CFLAGS := $(COMMON_CFLAGS) -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-stack-protector \
-    -fno-omit-frame-pointer -U_FORTIFY_SOURCE -fno-lto
+    -fno-omit-frame-pointer -U_FORTIFY_SOURCE -fno-lto -fno-tree-slp-vectorize
 SHIM_OPTIMIZE ?= -O3
 # Two segments, no protection change at start, none of the compiler's own constructors, no look-ups of our own names: the
 # library is loaded into every process below a preload.

@@ -234,11 +234,48 @@ static const struct call rows[] = {
 #undef CALL
 };
 
+/* What is known of a call before its frame is begun. */
+struct entered {
+    struct thread *self;
+    const struct call *call;
+    uintptr_t *a;
+    const uintptr_t *frame; /* the wrapper's own, and */
+    uintptr_t sp;           /* its canonical frame address, as stack_here wants them */
+    unsigned index;
+    uint32_t stack;
+    struct cached_call *cached;
+};
+
+/* Begins the frame, and tells what the thread is about to do. Reading the counter waits for earlier work; what follows
+ * overlaps with it. Atomic loads stand in front: behind them the compiler knows nothing of what memory holds. */
+static ALWAYS_INLINE void begin(struct call_frame *f, const struct entered *e, bool by_counter,
+                                void (*before)(struct call_frame *)) {
+    uint8_t quiet = recorder_quiet(e->index);
+    uint64_t t0 = by_counter ? cycle_counter() : ticks();
+    begin_frame_like(f, e->call, e->a, e->self, e->cached);
+    place_frame(f, e->frame, e->stack, quiet);
+    f->t0 = t0;
+    before(f);
+    publish_in_flight(f);
+}
+
+/* The same of any call. What was ordered until now is done first; nothing that was remembered may hold then. */
+static ALWAYS_INLINE void begin_as_ordered(struct call_frame *f, struct entered e,
+                                           void (*before)(struct call_frame *)) {
+    if (unlikely(orders_wait())) {
+        orders_follow();
+        e.cached = NULL;
+        e.stack = stack_here(e.self, e.frame, e.sp);
+    }
+    begin(f, &e, false, before);
+}
+
 /* Decides whether a call is recorded, publishes it and starts its clock. Returns the real function in any case.
  * `frame`, `sp`: the wrapper's own, as stack_here wants them. */
 static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, bool profiling, uintptr_t *a,
                                         const uintptr_t *frame, uintptr_t sp, enum call_kind kind,
-                                        void (*before)(struct call_frame *)) {
+                                        void (*before)(struct call_frame *),
+                                        void (*begin_rare)(struct call_frame *, struct entered)) {
     const struct call *call = &rows[index];
     any_function real = profiling ? real_profiling_functions[index] : real_functions[index];
     struct thread *self = current_thread();
@@ -259,11 +296,16 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, bo
     begin_outer_call(self, f, frame, sp);
     uint32_t stack = stack_here(self, frame, sp); /* before the clock is read: never part of a call's time */
     struct cached_call *cached = kind_is_cached(kind) ? call_cache_find(self, call, a, frame[1], stack) : NULL;
-    begin_frame_like(f, call, a, self, cached);
-    place_frame(f, index, stack, frame, sp);
-    f->t0 = ticks(); /* first: reading the counter waits for earlier work, what follows overlaps with it */
-    before(f);
-    publish_in_flight(f);
+    const struct entered e = {self, call, a, frame, sp, index, stack, cached};
+    /* What was seen before has a way of its own, on which the compiler knows the frame by heart. Orders are in force
+     * that were given until now: looked for here, after most of the work, that costs a third of what it does in front
+     * of it. */
+    if (likely(cached && !orders_wait() && !clock_is_monotonic))
+        begin(f, &e, true, before);
+    else if (kind_is_cached(kind))
+        begin_rare(f, e);
+    else
+        begin_as_ordered(f, e, before);
     return real;
 }
 
@@ -281,15 +323,18 @@ static ALWAYS_INLINE void leave(struct call_frame *f, uintptr_t result, void (*a
 
 /* Each kind goes in and out by functions of its own; what is called often comes in by code of each wrapper's own. */
 #define X(kind, before, after)                                                                                         \
+    static __attribute__((noinline)) void begin_rare_##kind(struct call_frame *f, struct entered e) {                  \
+        begin_as_ordered(f, e, before);                                                                                \
+    }                                                                                                                  \
     static __attribute__((noinline)) any_function enter_rare_##kind(                                                   \
         struct call_frame *f, unsigned index, bool profiling, uintptr_t *a, const uintptr_t *frame, uintptr_t sp) {    \
-        return enter(f, index, profiling, a, frame, sp, kind, before);                                                 \
+        return enter(f, index, profiling, a, frame, sp, kind, before, begin_rare_##kind);                              \
     }                                                                                                                  \
     static ALWAYS_INLINE any_function enter_##kind(struct call_frame *f, unsigned index, bool profiling, uintptr_t *a, \
                                                    const uintptr_t *frame, uintptr_t sp) {                             \
         if (!kind_is_cached(kind))                                                                                     \
             return enter_rare_##kind(f, index, profiling, a, frame, sp);                                               \
-        return enter(f, index, profiling, a, frame, sp, kind, before);                                                 \
+        return enter(f, index, profiling, a, frame, sp, kind, before, begin_rare_##kind);                              \
     }                                                                                                                  \
     static __attribute__((noinline)) void leave_##kind(struct call_frame *f, uintptr_t result) {                       \
         leave(f, result, after);                                                                                       \

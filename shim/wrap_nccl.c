@@ -115,8 +115,13 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, un
     begin_outer_call(self, f, frame, sp);
     uint32_t stack = stack_here(self, frame, sp);
     struct cached_call *cached = nccl_kind_is_cached(kind) ? call_cache_find(self, call, a, frame[1], stack) : NULL;
+    if (unlikely(orders_wait())) { /* nothing that was remembered may hold any more */
+        orders_follow();
+        cached = NULL;
+        stack = stack_here(self, frame, sp);
+    }
     begin_frame_like(f, call, a, self, cached);
-    place_frame(f, index, stack, frame, sp);
+    place_frame(f, frame, stack, recorder_quiet(index));
     nccl_tail(f)->function = (void *)real;
     before(f);
     self->frame = f;

@@ -5,56 +5,39 @@
  */
 #include "shim/comm/ordinals.h"
 
-#include "shim/record/recorder.h"
+struct ordinal (*ordinal_sets)[ORDINAL_WAYS];
 
-#define SETS    1024u
-#define WAYS    4u
-#define UNKNOWN (1u << 31) /* of `next`: the channel may have had earlier messages */
-
-struct ordinal {
-    uint64_t channel; /* 0 = free */
-    uint32_t next;
-    uint32_t victim; /* of way 0: the way to evict next, plus 1; 0 = the set has never evicted */
-};
-
-static struct ordinal (*sets)[WAYS];
-
-static uint32_t begun; /* activation that `sets` belongs to */
+static uint32_t begun; /* activation that they belong to */
 
 bool ordinals_begin(void) {
     if (begun == recorder.generation)
         return true;
-    sets = os_memory(SETS * sizeof *sets);
-    if (sets)
+    ordinal_sets = os_memory(ORDINAL_SETS * sizeof *ordinal_sets);
+    if (ordinal_sets)
         begun = recorder.generation;
-    return sets != NULL;
-}
-
-static uint32_t advance(struct ordinal *o) {
-    uint32_t ordinal = count_up(&o->next);
-    return ordinal & UNKNOWN ? SEQ_NONE : ordinal;
+    return ordinal_sets != NULL;
 }
 
 static uint32_t enter_channel(struct ordinal *set, uint64_t channel) {
-    for (uint32_t i = 0; i < WAYS; i++) {
+    for (uint32_t i = 0; i < ORDINAL_WAYS; i++) {
         uint64_t free = 0;
         if (__atomic_compare_exchange_n(&set[i].channel, &free, channel, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
             set[i].next = 1;
             return 0;
         }
     }
-    uint32_t way = set[0].victim % WAYS;
+    uint32_t way = set[0].victim % ORDINAL_WAYS;
     set[0].victim = way + 1;
-    set[way].next = UNKNOWN;
+    set[way].next = ORDINAL_UNKNOWN;
     __atomic_store_n(&set[way].channel, channel, __ATOMIC_RELAXED);
     count_loss(&recorder.header->losses.ordinals_evicted);
     return SEQ_NONE;
 }
 
-uint32_t ordinal_next_of(uint64_t channel) {
-    struct ordinal *set = sets[channel >> 40 & (SETS - 1)];
-    for (uint32_t i = 0; i < WAYS; i++)
+uint32_t ordinal_next_elsewhere(uint64_t channel) {
+    struct ordinal *set = ordinal_sets[channel >> 40 & (ORDINAL_SETS - 1)];
+    for (uint32_t i = 0; i < ORDINAL_WAYS; i++)
         if (set[i].channel == channel)
-            return advance(&set[i]);
+            return ordinal_advance(&set[i]);
     return enter_channel(set, channel);
 }

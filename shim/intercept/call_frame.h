@@ -75,31 +75,26 @@ static inline void begin_frame_like(struct call_frame *f, const struct call *cal
                                     struct cached_call *cached) {
     static const struct call_frame fresh = {
         .comm_index = COMM_NONE, .seq = SEQ_NONE, .peer = PEER_NONE, .tag = TAG_NONE, .peer_class = PEER_CLASS_NONE};
-    memcpy(&f->bytes, likely(cached) ? (const void *)cached->facts : &fresh.bytes, CACHED_FACTS);
+    memcpy(&f->bytes, likely(cached != NULL) ? (const void *)cached->facts : &fresh.bytes, CACHED_FACTS);
     f->comm = likely(cached) ? cached->comm : NULL;
     f->self = self;
     f->call = call;
     f->a = a;
     f->cached = cached;
-    f->id = call->id;
+    if (!cached) /* a call like it has the same */
+        f->id = call->id;
 }
 
 static inline void begin_frame(struct call_frame *f, const struct call *call, uintptr_t *a, struct thread *self) {
     begin_frame_like(f, call, a, self, NULL);
 }
 
-/* Something was ordered: it is done, and the frame begun anew, for nothing that was remembered may hold any more. */
-void begin_frame_as_ordered(struct call_frame *f, const uintptr_t *frame, uintptr_t sp);
-
-/* Where the call comes from, and whether it is recorded. Orders are in force in it that were given until now: looked
- * for here, after most of the work, that costs a third of what it does in front of it. */
-static ALWAYS_INLINE void place_frame(struct call_frame *f, unsigned index, uint32_t stack, const uintptr_t *frame,
-                                      uintptr_t sp) {
+/* Where the call comes from, by the wrapper's frame, and whether it is recorded. */
+static ALWAYS_INLINE void place_frame(struct call_frame *f, const uintptr_t *frame, uint32_t stack, uint8_t quiet) {
     f->pc = frame[1];
-    f->stack = stack;
-    if (unlikely(orders_wait()))
-        begin_frame_as_ordered(f, frame, sp);
-    f->quiet = recorder_quiet(index);
+    if (!f->cached) /* a call like it has the same */
+        f->stack = stack;
+    f->quiet = quiet;
 }
 
 /* The facts of this call are complete, and follow from what a cached call is known by: they need not be found again.
@@ -162,27 +157,22 @@ _Static_assert(offsetof(struct call_frame, result) + 1 - offsetof(struct call_fr
                "frames hold a record's last fields in a record's order");
 
 /* What repeats of a frame's record. */
-static inline struct facts frame_facts(const struct call_frame *f, enum record_kind kind) {
-    uint64_t tail = facts_word(&f->id) & ~(0xffull << KIND_SHIFT);
-    return (struct facts){
-        {f->bytes, facts_word(&f->comm_index), facts_word(&f->tag), tail | (uint64_t)kind << KIND_SHIFT}};
+struct facts frame_facts(const struct call_frame *f, enum record_kind kind, int32_t tag);
+
+/* Its slow half, with the tag and numbers to be written. */
+void record_frame_rare(const struct call_frame *f, enum record_kind kind, int32_t tag, uint32_t seq, uint32_t op);
+
+/* Writes the record of a finished call like the one before, with that tag and numbers. False: for record_frame_rare. */
+static ALWAYS_INLINE bool record_frame_known(const struct call_frame *f, int32_t tag, uint32_t seq, uint32_t op) {
+    const struct cached_call *c = f->cached;
+    return likely(c && template_is_known(&c->recorded, f->bytes, tag, f->flags) &&
+                  ring_write_known(f->self->lane, c->recorded.number, NULL, f->t0, f->t1, seq, op));
 }
 
-/* The slow half of record_facts. */
-void record_facts_rare(const struct call_frame *f, const struct facts *facts, uint32_t seq, uint32_t op);
-
-/* Writes the record of a finished call. */
-static inline void record_facts(const struct call_frame *f, const struct facts facts, uint32_t seq, uint32_t op) {
-    uint32_t template = likely(f->cached) ? f->cached->template : 0;
-    if (unlikely(!ring_write_like(f->self->lane, template, facts, f->t0, f->t1, seq, op))) {
-        const struct facts copy = facts; /* whose address is known: the argument stays in registers */
-        record_facts_rare(f, &copy, seq, op);
-    }
-}
-
-/* The ring's share of a finished call. */
+/* The ring's share of a finished call. Its kind follows from the call, unless that failed. */
 static inline void record_frame(const struct call_frame *f, enum record_kind kind) {
-    record_facts(f, frame_facts(f, kind), f->seq, f->op);
+    if (unlikely(!record_frame_known(f, f->tag, f->seq, f->op)))
+        record_frame_rare(f, kind, f->tag, f->seq, f->op);
 }
 
 /* The slow half of record_poll. */
@@ -200,15 +190,10 @@ void aggregate_frame_first(const struct call_frame *f, uint64_t received_bytes);
 /* The aggregates' share of a finished blocking call. */
 static inline void aggregate_frame(const struct call_frame *f, uint64_t received_bytes) {
     struct cached_call *c = f->cached;
-    if (unlikely(received_bytes || f->failed || !cached_call_has_row(c, f->bytes) ||
-                 (!c->site && recorder.tells_sites))) {
+    if (unlikely(received_bytes || f->failed || !cached_call_has_rows(c, f->bytes, false)))
         aggregate_frame_first(f, received_bytes);
-        return;
-    }
-    uint64_t time = f->t1 - f->t0;
-    cached_call_count(c, f->bytes, time, 0, (f->flags & FLAG_BYTES_POSTED) != 0);
-    if (c->site)
-        site_count(c->site, f->bytes, time, 0);
+    else
+        cached_call_count_all(c, f->bytes, f->t1 - f->t0, 0, (f->flags & FLAG_BYTES_POSTED) != 0);
 }
 
 /* The aggregates' share alone, for a call that the ring has no use for. */
@@ -217,12 +202,22 @@ static inline void count_call(const struct call_frame *f) {
         aggregate_frame(f, 0);
 }
 
-/* Both, for a call that is complete. */
+/* The slow half of record_and_count. */
+void record_and_count_rare(const struct call_frame *f, int32_t tag, uint32_t seq, uint32_t op);
+
+/* Both, for a call that is complete, with that tag and numbers in its record. */
+static ALWAYS_INLINE void record_and_count(const struct call_frame *f, int32_t tag, uint32_t seq, uint32_t op) {
+    if (likely(record_frame_known(f, tag, seq, op)))
+        cached_call_count_all(f->cached, f->bytes, f->t1 - f->t0, 0, (f->flags & FLAG_BYTES_POSTED) != 0);
+    else
+        record_and_count_rare(f, tag, seq, op);
+}
+
+/* The same with its own. */
 static inline void emit_call(const struct call_frame *f) {
     if (f->quiet)
         return;
-    record_frame(f, RECORD_CALL);
-    aggregate_frame(f, 0);
+    record_and_count(f, f->tag, f->seq, f->op);
     if (unlikely(recorder.verbose))
         verbose_line(f->call, f->comm ? f->comm->others : 0, f->bytes, f->t1 - f->t0);
 }

@@ -10,6 +10,7 @@
 #include "shim/base/fork_page.h"
 #include "shim/base/order_check.h"
 #include "shim/intercept/stack_sources.h"
+#include "shim/record/call_cache.h"
 #include "shim/record/epochs.h"
 #include "shim/record/verbose.h"
 #include "shim/stacks/stacks.h"
@@ -106,6 +107,7 @@ static void fulfil(const struct order_wishes *wishes, struct order_answer *answe
 static void answer_with(const struct order_wishes *wishes) {
     struct order_answer *answer = &recorder.header->order_answer;
     fulfil(wishes, answer);
+    call_cache_forget(); /* it knows which rows calls have, and that nobody wants lines of them */
     answer->epoch = recorder.epoch_bits >> 24;
     answer->obeyed_ticks = ticks();
     __atomic_store_n(&answer->obeyed, wishes->asked, __ATOMIC_RELEASE);

@@ -88,14 +88,14 @@ void irecv_settle_after(struct call_frame *f);
 
 static inline void isend_after(struct call_frame *f) {
     if (likely(f->cached && !f->failed))
-        operation_posted(f, REQUEST_SEND);
+        send_posted(f);
     else
         isend_settle_after(f);
 }
 
 static inline void irecv_after(struct call_frame *f) {
     if (likely(f->cached && !f->failed))
-        operation_posted(f, REQUEST_RECEIVE);
+        receive_posted(f);
     else
         irecv_settle_after(f);
 }

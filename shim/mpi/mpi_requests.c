@@ -65,16 +65,15 @@ static __attribute__((noinline)) void record_entry_rare(struct thread *self, con
     const struct facts facts = entry_facts(e, kind);
     const struct record_moment moment = {e->t0, t1, e->seq, e->op};
     uint32_t template = ring_write_rare(self->lane, &facts, &moment);
-    if (cached && template)
-        cached->done_template = (uint16_t) template;
+    if (cached)
+        template_learn(&cached->done, e->bytes, e->tag, e->flags, template);
 }
 
 /* `cached`: the call that posted it, NULL: not known any more. */
-static inline void record_entry(struct thread *self, const struct pending *e, uint64_t t1, enum record_kind kind,
-                                struct cached_call *cached) {
-    uint32_t template = likely(cached) ? cached->done_template : 0;
-    if (unlikely(!ring_write_like(self->lane, template, entry_facts(e, kind), e->t0, t1, e->seq, e->op)))
-        record_entry_rare(self, e, t1, kind, cached);
+static inline void record_done(struct thread *self, const struct pending *e, uint64_t t1, struct cached_call *cached) {
+    if (unlikely(!cached || !template_is_known(&cached->done, e->bytes, e->tag, e->flags) ||
+                 !ring_write_known(self->lane, cached->done.number, NULL, e->t0, t1, e->seq, e->op)))
+        record_entry_rare(self, e, t1, RECORD_DONE, cached);
 }
 
 /* Whom a message came from or went to, a rank; -1 when `e` is none, or none that took place. */
@@ -105,17 +104,14 @@ static __attribute__((noinline)) void aggregate_first(struct thread *self, const
 static inline void aggregate_done(struct thread *self, const struct pending *e, const struct request_private *p,
                                   const struct completion *c, struct cached_call *cached) {
     bool message = partner(e, p) >= 0;
-    if (unlikely(!c->timed || !cached_call_has_row(cached, e->bytes) || (!cached->site && recorder.tells_sites) ||
-                 (!cached->peer && message))) {
+    if (unlikely(!c->timed || !cached_call_has_rows(cached, e->bytes, message))) {
         aggregate_first(self, e, p, c, cached);
         return;
     }
-    uint64_t time = c->t1 - e->t0;
-    cached_call_count(cached, e->bytes, time, e->posting_ticks, (e->flags & FLAG_BYTES_POSTED) != 0);
-    if (cached->site)
-        site_count(cached->site, e->bytes, time, e->posting_ticks);
+    uint64_t bytes = e->bytes, time = c->t1 - e->t0;
+    cached_call_count_all(cached, bytes, time, e->posting_ticks, (e->flags & FLAG_BYTES_POSTED) != 0);
     if (message)
-        peer_count(cached->peer, e->bytes, time, c->wait);
+        peer_count(cached->peer, bytes, time, c->wait);
 }
 
 /* The communicator, unless it was freed and its place taken by another. */
@@ -139,8 +135,7 @@ static __attribute__((noinline)) void say_operation(const struct pending *e, con
 }
 
 /* Everything a completed operation leaves in the dump. */
-static ALWAYS_INLINE void account(struct thread *self, struct pending *e, struct request_private *p,
-                                  const struct completion *c) {
+static void account(struct thread *self, struct pending *e, struct request_private *p, const struct completion *c) {
     if (p->traits & REQUEST_RECEIVE) {
         if (e->peer == PEER_NULL)
             e->bytes = 0;
@@ -156,15 +151,17 @@ static ALWAYS_INLINE void account(struct thread *self, struct pending *e, struct
     if (p->traits & REQUEST_COLLECTIVE && live_comm(e, p))
         collective_complete(p->comm);
     struct cached_call *cached = cached_call_again(self, p->cached, p->cached_serial);
-    record_entry(self, e, c->t1, RECORD_DONE, cached);
+    record_done(self, e, c->t1, cached);
     aggregate_done(self, e, p, c, cached);
     if (unlikely(recorder.verbose) && c->timed)
         say_operation(e, p, c);
+    if (cached && (recorder.verbose || !cached_call_has_rows(cached, cached->done.bytes, partner(e, p) >= 0)))
+        cached->done.flags = NO_KNOWN_TEMPLATE;
 }
 
 /* An entry that this thread has claimed is complete: records it and lets it go. */
-static ALWAYS_INLINE void complete_claimed(struct thread *self, uint32_t index, uintptr_t handle,
-                                           const struct completion *c) {
+static __attribute__((noinline)) void complete_entry(struct thread *self, uint32_t index, uintptr_t handle,
+                                                     const struct completion *c) {
     struct pending *e = request_entry(index);
     if (e->persistent && !e->active) {
         request_publish(index, handle);
@@ -180,20 +177,34 @@ static ALWAYS_INLINE void complete_claimed(struct thread *self, uint32_t index, 
     request_publish(index, handle);
 }
 
-/* The same where it is rare. */
-static __attribute__((noinline)) void complete_entry(struct thread *self, uint32_t index, uintptr_t handle,
-                                                     const struct completion *c) {
-    complete_claimed(self, index, handle, c);
+/* The same of most: a message that a remembered call posted, and nothing more is known of than that it is over at `t1`.
+ * False: it is for complete_entry. */
+static ALWAYS_INLINE bool complete_known(struct thread *self, uint32_t index, uint64_t t1, uint64_t wait) {
+    const struct pending *e = request_entry(index);
+    const struct request_private *p = request_private(index);
+    struct cached_call *cached = cached_call_again(self, p->cached, p->cached_serial);
+    bool receive = (e->flags & FLAG_RECV) != 0;
+    uint16_t flags = e->flags | (receive ? FLAG_BYTES_POSTED : 0);
+    uint64_t bytes = e->bytes, time = t1 - e->t0, posting = e->posting_ticks;
+    if (unlikely(p->traits > REQUEST_RECEIVE || !cached || !template_is_known(&cached->done, bytes, e->tag, flags) ||
+                 !ring_write_known(self->lane, cached->done.number, NULL, e->t0, t1, e->seq, e->op)))
+        return false;
+    cached_call_count_all(cached, bytes, time, posting, receive);
+    if (likely(cached->peer))
+        peer_count(cached->peer, bytes, time, wait);
+    request_release(index);
+    return true;
 }
 
 /* ---- posting --------------------------------------------------------------------------------- */
 
-static inline void fill_entry(struct pending *e, struct request_private *p, const struct call_frame *f,
+/* `op`: the frame's, which was just put there: the two words beside each other would be slow to read. */
+static inline void fill_entry(struct pending *e, struct request_private *p, const struct call_frame *f, uint32_t op,
                               uint16_t traits) {
     e->t0 = f->t0;
     e->bytes = f->bytes;
     e->seq = f->seq;
-    e->op = f->op;
+    e->op = op;
     memcpy(&e->comm, &f->comm_index, RECORD_FACTS);
     e->call = f->id;
     e->flags = f->flags;
@@ -242,7 +253,7 @@ static __attribute__((noinline)) void complete_stale(struct call_frame *f, uintp
         complete_entry(f->self, stale, handle, &c);
 }
 
-static inline uint32_t take_entry(struct call_frame *f, uintptr_t handle) {
+static ALWAYS_INLINE uint32_t take_entry(struct call_frame *f, uintptr_t handle) {
     uint32_t stale, index = request_take(handle, &stale);
     if (unlikely(stale != REQUEST_NO_ENTRY))
         complete_stale(f, handle, stale);
@@ -254,29 +265,59 @@ static __attribute__((noinline)) void finish_at_once(struct call_frame *f, uint1
     struct pending e;
     struct request_private p;
     struct completion c = {.t1 = f->t1, .observed = true, .timed = true};
-    fill_entry(&e, &p, f, traits);
+    if (!f->quiet)
+        record_frame(f, RECORD_POST);
+    fill_entry(&e, &p, f, f->op, traits);
     account(f->self, &e, &p, &c);
 }
 
-void operation_posted(struct call_frame *f, uint16_t traits) {
+/* The same of most, both records together: a send like one before. False: it is for finish_at_once. */
+static __attribute__((noinline)) bool finish_known(const struct call_frame *f, uint32_t op) {
+    struct cached_call *c = f->cached;
+    uint64_t bytes = f->bytes, time = f->t1 - f->t0;
+    if (unlikely(f->quiet || !c || !template_is_known(&c->recorded, bytes, f->tag, f->flags) ||
+                 !template_is_known(&c->done, bytes, f->tag, f->flags) ||
+                 !ring_write_known(f->self->lane, c->recorded.number, &c->done.number, f->t0, f->t1, f->seq, op)))
+        return false;
+    cached_call_count_all(c, bytes, time, time, false); /* it fits the slot: no longer than 32 bits */
+    if (likely(c->peer))
+        peer_count(c->peer, bytes, time, 0);
+    return true;
+}
+
+static ALWAYS_INLINE void post_operation(struct call_frame *f, uint16_t traits) {
     uintptr_t handle = mpi_handle_at(argument(f, f->call->request), 0);
     if (f->quiet && !(traits & REQUEST_CREATES))
         return;
-    f->op = count_up(&recorder.next_op) + 1;
-    if (likely(!f->quiet))
-        record_frame(f, RECORD_POST);
+    uint32_t op = f->op = count_up(&recorder.next_op) + 1;
     if (is_null(handle) || (traits & REQUEST_SEND && request_is_shared(handle))) {
-        finish_at_once(f, traits);
+        if (traits != REQUEST_SEND || !finish_known(f, op))
+            finish_at_once(f, traits);
         return;
     }
+    if (likely(!f->quiet) && unlikely(!record_frame_known(f, f->tag, f->seq, op)))
+        record_frame_rare(f, RECORD_POST, f->tag, f->seq, op);
     uint32_t index = take_entry(f, handle);
     if (unlikely(index == REQUEST_NO_ENTRY)) {
         aggregate_untracked(f);
         return;
     }
-    fill_entry(request_entry(index), request_private(index), f, traits);
-    count_wildcard(request_entry(index), +1);
+    fill_entry(request_entry(index), request_private(index), f, op, traits);
+    if (unlikely(f->flags & FLAG_WILDCARD))
+        count_wildcard(request_entry(index), +1);
     request_publish(index, handle);
+}
+
+void operation_posted(struct call_frame *f, uint16_t traits) {
+    post_operation(f, traits);
+}
+
+void send_posted(struct call_frame *f) {
+    post_operation(f, REQUEST_SEND);
+}
+
+void receive_posted(struct call_frame *f) {
+    post_operation(f, REQUEST_RECEIVE);
 }
 
 void operation_prepared(struct call_frame *f, uint16_t traits) {
@@ -284,7 +325,7 @@ void operation_prepared(struct call_frame *f, uint16_t traits) {
     uint32_t index = is_null(handle) ? REQUEST_NO_ENTRY : take_entry(f, handle);
     uint64_t bytes = f->bytes;
     if (index != REQUEST_NO_ENTRY) {
-        fill_entry(request_entry(index), request_private(index), f, traits);
+        fill_entry(request_entry(index), request_private(index), f, f->op, traits);
         request_entry(index)->persistent = 1;
         request_entry(index)->active = 0;
         request_private(index)->any_peer = f->peer;
@@ -335,7 +376,7 @@ static void start_entry(const struct call_frame *f, uint32_t index, uintptr_t ha
     p->waits_before = requests.waits;
     count_wildcard(e, +1);
     if (!f->quiet)
-        record_entry(f->self, e, f->t1, RECORD_POST, NULL);
+        record_entry_rare(f->self, e, f->t1, RECORD_POST, NULL);
     request_publish(index, handle);
 }
 
@@ -481,7 +522,7 @@ static uint32_t claim_waited(const struct call_frame *f, uintptr_t handle) {
     return index;
 }
 
-static ALWAYS_INLINE void complete_requests(struct call_frame *f, const struct completed *done) {
+static void complete_requests(struct call_frame *f, const struct completed *done) {
     const char *statuses = status_argument(f);
     struct completion c = {.t1 = f->t1, .wait = f->t1 - f->t0, .observed = true, .timed = true};
     for (uint32_t k = 0; k < done->count; k++) {
@@ -493,7 +534,28 @@ static ALWAYS_INLINE void complete_requests(struct call_frame *f, const struct c
             continue;
         if (statuses)
             c.status = statuses + (size_t)(done->statuses_by_order ? k : i) * mpi_abi.status_bytes;
-        complete_claimed(f->self, index, mpi_tail(f)->handles[i], &c);
+        if ((c.status && request_private(index)->traits != REQUEST_SEND) ||
+            unlikely(!complete_known(f->self, index, c.t1, c.wait)))
+            complete_entry(f->self, index, mpi_tail(f)->handles[i], &c);
+    }
+}
+
+/* The whole list is complete, and nothing is told of its messages. A library that has one handle for all that was
+ * complete when posted may fill the list with it. */
+static ALWAYS_INLINE void complete_list(struct call_frame *f) {
+    struct thread *self = f->self;
+    const struct completion c = {.t1 = f->t1, .wait = f->t1 - f->t0, .observed = true, .timed = true};
+    const uintptr_t *handles = mpi_tail(f)->handles, null = mpi_abi.request_null;
+    uintptr_t untracked = 0;
+    for (uint32_t i = 0, n = mpi_tail(f)->n; i < n; i++) {
+        uintptr_t handle = handles[i];
+        if (handle == untracked || handle == null)
+            continue;
+        uint32_t index = claim_waited(f, handle);
+        if (index == REQUEST_NO_ENTRY)
+            untracked = handle;
+        else if (unlikely(!complete_known(self, index, c.t1, c.wait)))
+            complete_entry(self, index, handle, &c);
     }
 }
 
@@ -509,12 +571,9 @@ static void complete_failed(struct call_frame *f) {
     }
 }
 
-/* A Wait's or Test's own record: what it waited for was of interest while it did. That stands in the frame, and is not
- * taken out of it: words that were just put together from parts are slow to read. */
-static inline void record_wait(const struct call_frame *f) {
-    struct facts facts = frame_facts(f, RECORD_CALL);
-    facts.words[2] = (uint32_t)TAG_NONE | (uint64_t)f->stack << 32;
-    record_facts(f, facts, SEQ_NONE, 0);
+/* A Wait's or Test's own share: what it waited for, which stands in the frame, was of interest while it did. */
+static inline void emit_wait(const struct call_frame *f) {
+    record_and_count(f, TAG_NONE, SEQ_NONE, 0);
 }
 
 /* Wait and Waitall that succeeded: the whole list is complete. */
@@ -524,9 +583,11 @@ void waitall_after(struct call_frame *f) {
         return;
     }
     const struct completed done = {.count = mpi_tail(f)->n};
-    record_wait(f);
-    aggregate_frame(f, 0);
-    complete_requests(f, &done);
+    emit_wait(f);
+    if (likely(!status_argument(f)))
+        complete_list(f);
+    else
+        complete_requests(f, &done);
 }
 
 void wait_after(struct call_frame *f) {
@@ -535,11 +596,12 @@ void wait_after(struct call_frame *f) {
     if (likely(!f->failed))
         done = find_completed(f);
     if (!f->quiet) {
-        if (!test || done.count || f->failed)
-            record_wait(f);
-        else
+        if (!test || done.count || f->failed) {
+            emit_wait(f);
+        } else {
             record_poll(f);
-        aggregate_frame(f, 0);
+            aggregate_frame(f, 0);
+        }
     }
     if (unlikely(f->failed))
         complete_failed(f);

@@ -39,23 +39,23 @@ enum bucket_state {
 /* What the dump does not hold of a pending operation. */
 struct request_private {
     struct communicator *comm;
+    uint64_t cached_serial; /* of the posting thread's `cached`, 0 = it has none */
+    uint32_t cached;        /* cached_call_offset */
     uint32_t waits_before;  /* Wait and Test calls of the process when it was posted */
     uint16_t traits;        /* enum request_trait */
     uint16_t starting_call; /* Start or Startall, 0 for requests that are no persistent ones */
     uint8_t peer_class;
     uint8_t topology;
-    uint64_t cached_serial; /* of the posting thread's `cached`, 0 = it has none */
-    uint32_t cached;        /* cached_call_offset */
 
-    /* creations: where the new handle will stand, its ordinal; persistent collectives: starts so far */
-    uint32_t ordinal;
-    uintptr_t output;
-    /* persistent requests: partner, tag, size and number as prepared, whatever the last start matched */
+    uint32_t ordinal; /* of a creation; of persistent collectives: starts so far */
+    /* persistent requests: number, size, partner and tag as prepared, whatever the last start matched */
+    uint32_t prepared_seq;
+    uint64_t posted_bytes;
     int32_t any_peer;
     int32_t any_tag;
-    uint64_t posted_bytes;
-    uint32_t prepared_seq;
+    uintptr_t output; /* creations: where the new handle will stand */
 };
+_Static_assert(sizeof(struct request_private) == 64, "a cache line");
 
 struct requests {
     uintptr_t *keys; /* REQUEST_KEYS of them are a bucket */
@@ -104,6 +104,11 @@ static inline uint8_t request_bucket_state(uint32_t bucket) {
     return __atomic_load_n(&requests.buckets[bucket], __ATOMIC_ACQUIRE);
 }
 
+/* What is not in its place may be elsewhere only where a bucket was too small. */
+static inline bool request_may_be_elsewhere(uint32_t home) {
+    return request_bucket_state(home / REQUEST_KEYS) & BUCKET_SPILLED;
+}
+
 /* Slow halves. */
 uint32_t request_search(uint32_t home, uintptr_t handle, bool claim);
 uint32_t request_take_elsewhere(uint32_t home);
@@ -111,14 +116,17 @@ uint32_t request_take_elsewhere(uint32_t home);
 /* Finds the entry of a handle, leaving it in the table. */
 static inline uint32_t request_find(uintptr_t handle) {
     uint32_t home = request_home(handle);
-    return likely(__atomic_load_n(request_key(home), __ATOMIC_ACQUIRE) == handle) ? home
-                                                                                  : request_search(home, handle, false);
+    if (likely(__atomic_load_n(request_key(home), __ATOMIC_ACQUIRE) == handle))
+        return home;
+    return likely(!request_may_be_elsewhere(home)) ? REQUEST_NO_ENTRY : request_search(home, handle, false);
 }
 
 /* Finds it and takes it out of reach of other threads; the caller finishes with request_release or request_publish. */
 static inline uint32_t request_claim(uintptr_t handle) {
     uint32_t home = request_home(handle);
-    return likely(request_claim_key(request_key(home), handle)) ? home : request_search(home, handle, true);
+    if (likely(request_claim_key(request_key(home), handle)))
+        return home;
+    return likely(!request_may_be_elsewhere(home)) ? REQUEST_NO_ENTRY : request_search(home, handle, true);
 }
 
 /* Takes a free entry for `handle`. *stale is the entry that held the same handle, to be completed by the caller, or

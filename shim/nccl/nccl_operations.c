@@ -144,10 +144,13 @@ static struct record_place record_posted(const struct call_frame *f, bool is_fir
     if (unlikely(recorder.verbose && (!f->comm || nccl_communicator(f->comm)->device < 0)))
         print_untimed(f);
     if (is_first_of_group) {
-        const struct facts facts = frame_facts(f, RECORD_POST);
+        const struct facts facts = frame_facts(f, RECORD_POST, f->tag);
         return ring_write_amendable(f->self->lane, &facts, &(struct record_moment){f->t0, f->t1, f->seq, f->op});
     }
-    record_frame(f, RECORD_POST);
+    if (unlikely(f->result)) /* in progress, too: no record of the same call's */
+        record_frame_rare(f, RECORD_POST, f->tag, f->seq, f->op);
+    else
+        record_frame(f, RECORD_POST);
     return nowhere;
 }
 

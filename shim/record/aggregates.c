@@ -208,10 +208,10 @@ static void add_time(struct operation_row *row, uint64_t time) {
 }
 
 void operation_add_rare(struct lane *lane, struct operation_row *row, const struct operation_sample *s) {
-    uint64_t known_bytes = s->bytes == BYTES_UNKNOWN ? 0 : s->bytes;
+    uint64_t bytes = known_bytes(s->bytes);
     if (!row) {
         add_atomically(&lane->state->operations_lost, 1);
-        add_atomically(&lane->state->operations_lost_bytes, known_bytes);
+        add_atomically(&lane->state->operations_lost_bytes, bytes);
         add_atomically(&lane->state->operations_lost_ticks, s->time == UINT64_MAX ? 0 : s->time);
         return;
     }
@@ -219,7 +219,7 @@ void operation_add_rare(struct lane *lane, struct operation_row *row, const stru
     if (!lane->shared)
         __atomic_store_n(&row->version, version + 1, __ATOMIC_RELEASE);
     add_atomically(&row->count, 1);
-    add_atomically(&row->bytes_total, known_bytes);
+    add_atomically(&row->bytes_total, bytes);
     add_time(row, s->time);
     add_atomically(&row->posting_total, s->posting);
     add_atomically(&row->received_bytes, s->received_bytes);
@@ -240,7 +240,7 @@ void operations_count_lost(struct lane_state *state, const struct operation_row 
 
 void peer_add_shared(struct peer_row *row, uint64_t bytes, uint64_t time, uint64_t wait) {
     add_atomically(&row->count, 1);
-    add_atomically(&row->bytes_total, bytes == BYTES_UNKNOWN ? 0 : bytes);
+    add_atomically(&row->bytes_total, known_bytes(bytes));
     add_atomically(&row->time_total, time);
     raise_to(&row->time_max, time);
     add_atomically(&row->wait_total, wait);
@@ -248,7 +248,7 @@ void peer_add_shared(struct peer_row *row, uint64_t bytes, uint64_t time, uint64
 
 void site_add_shared(struct site_row *row, uint64_t bytes, uint64_t time, uint64_t posting) {
     add_atomically(&row->count, 1);
-    add_atomically(&row->bytes_total, bytes == BYTES_UNKNOWN ? 0 : bytes);
+    add_atomically(&row->bytes_total, known_bytes(bytes));
     add_atomically(&row->time_total, time);
     raise_to(&row->time_max, time);
     add_atomically(&row->posting_total, posting);

@@ -68,14 +68,21 @@ static inline uint32_t comm_and_epoch(uint32_t comm) {
 }
 
 /* The exponent of a floating-point number and the first two bits behind its point are what a bucket is: the hardware's
- * conversion finds them. Above the clamp all values are in the last bucket; below it the conversion is exact. */
+ * conversion finds them. It is exact below the last bucket's end; a sign, of times from 2^63 on, counts as a larger
+ * exponent. No branch for the shortest: calls of 10 ns lie at the first bucket's end. */
 static inline uint32_t histogram_bucket(uint64_t t) {
-    const uint64_t last = (1ull << (HISTOGRAM_FIRST + HISTOGRAM_BUCKETS / 4)) - 1, bias = 1023;
-    double value = (double)(int64_t)(t < last ? t : last);
+    const uint64_t bias = 1023;
+    double value = (double)(int64_t)t;
     uint64_t bits;
     __builtin_memcpy(&bits, &value, sizeof bits);
     int64_t bucket = (int64_t)(bits >> 50) - (int64_t)(4 * (bias + HISTOGRAM_FIRST));
-    return bucket < 0 ? 0 : (uint32_t)bucket;
+    bucket = bucket < 0 ? 0 : bucket;
+    return likely(bucket < (int64_t)HISTOGRAM_BUCKETS) ? (uint32_t)bucket : HISTOGRAM_BUCKETS - 1;
+}
+
+/* What a sum takes up of a call's bytes. */
+static inline uint64_t known_bytes(uint64_t bytes) {
+    return bytes == BYTES_UNKNOWN ? 0 : bytes;
 }
 
 /* The words after `version`: call, source, class, comm_epoch as one key. */
@@ -114,10 +121,11 @@ static inline struct operation_row *operations_find(struct lane *lane, uint64_t 
     return likely(row != NULL) ? row : operations_insert(lane, key, bytes);
 }
 
-/* Counts one timed, successful call in a row of an exclusive lane, between row_begin and row_end. */
+/* Counts one timed, successful call of `bytes` known ones in a row of an exclusive lane, between row_begin and row_end.
+ */
 static inline void operation_count(struct operation_row *row, uint64_t bytes, uint64_t time) {
     row->count++;
-    row->bytes_total += bytes == BYTES_UNKNOWN ? 0 : bytes;
+    row->bytes_total += bytes;
     row->time_total += time;
     if (time < row->time_min)
         row->time_min = time;
@@ -130,7 +138,7 @@ static inline void operation_count(struct operation_row *row, uint64_t bytes, ui
 /* The same of `count` calls of `bytes` each that took `time` together. */
 static inline void operation_count_alike(struct operation_row *row, uint32_t count, uint64_t bytes, uint64_t time) {
     for (uint32_t i = 0; i < count; i++)
-        operation_count(row, bytes, time / count + (i < time % count));
+        operation_count(row, known_bytes(bytes), time / count + (i < time % count));
 }
 
 static inline uint64_t row_begin(uint64_t *version) {
@@ -152,7 +160,7 @@ static inline void operations_add(struct lane *lane, const struct operation_samp
         return;
     }
     uint64_t before = row_begin(&row->version);
-    operation_count(row, s->bytes, s->time);
+    operation_count(row, known_bytes(s->bytes), s->time);
     row->posting_total += s->posting;
     row->received_bytes += s->received_bytes;
     row->posted_size += s->posted_size;
@@ -168,11 +176,11 @@ static inline struct peer_row *peers_find(struct lane *lane, uint32_t comm, int3
     return likely(row != NULL) ? row : peers_insert(lane, &key);
 }
 
-/* Counts one message in a row of an exclusive lane. */
+/* Counts one message of `bytes` known ones in a row of an exclusive lane. */
 static inline void peer_count(struct peer_row *row, uint64_t bytes, uint64_t time, uint64_t wait) {
     uint64_t before = row_begin(&row->version);
     row->count++;
-    row->bytes_total += bytes == BYTES_UNKNOWN ? 0 : bytes;
+    row->bytes_total += bytes;
     row->time_total += time;
     if (time > row->time_max)
         row->time_max = time;
@@ -186,7 +194,7 @@ static inline struct peer_row *peers_add(struct lane *lane, uint32_t comm, int32
                                          uint16_t direction, uint64_t bytes, uint64_t time, uint64_t wait) {
     struct peer_row *row = peers_find(lane, comm, peer, call, direction);
     if (likely(row && !lane->shared)) {
-        peer_count(row, bytes, time, wait);
+        peer_count(row, known_bytes(bytes), time, wait);
         return row;
     }
     if (row)
@@ -204,11 +212,11 @@ static inline struct site_row *sites_find(struct lane *lane, uint32_t stack, uin
     return likely(row != NULL) ? row : sites_insert(lane, &key);
 }
 
-/* Counts one call in a row of an exclusive lane. */
+/* Counts one call of `bytes` known ones in a row of an exclusive lane. */
 static inline void site_count(struct site_row *row, uint64_t bytes, uint64_t time, uint64_t posting) {
     uint64_t before = row_begin(&row->version);
     row->count++;
-    row->bytes_total += bytes == BYTES_UNKNOWN ? 0 : bytes;
+    row->bytes_total += bytes;
     row->time_total += time;
     if (time > row->time_max)
         row->time_max = time;
@@ -222,7 +230,7 @@ static inline struct site_row *sites_add(struct lane *lane, uint32_t stack, uint
                                          uint64_t bytes, uint64_t time, uint64_t posting) {
     struct site_row *row = recorder.tells_sites && lane->sites ? sites_find(lane, stack, comm, call) : NULL;
     if (likely(row && !lane->shared)) {
-        site_count(row, bytes, time, posting);
+        site_count(row, known_bytes(bytes), time, posting);
         return row;
     }
     if (row)

@@ -45,7 +45,7 @@ struct cached_call *call_cache_add(struct thread *self, const struct call *call,
     c->operation = NULL;
     c->site = NULL;
     c->peer = NULL;
-    c->template = c->done_template = 0;
+    c->recorded.flags = c->done.flags = NO_KNOWN_TEMPLATE;
     c->serial = serial;
     return c;
 }

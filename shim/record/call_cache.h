@@ -21,6 +21,17 @@
 
 struct communicator;
 
+/* The template, of this thread's lane, of the last record that had one: all that a record says and a template holds
+ * follows from the call, but for these. A record that says the same has it, too. Where the record is one that rows
+ * count, there is one only while the call knows its rows for so many bytes: they need not be looked for. */
+struct known_template {
+    uint64_t bytes;
+    int32_t tag;
+    uint16_t flags; /* NO_KNOWN_TEMPLATE: none yet */
+    uint16_t number;
+};
+#define NO_KNOWN_TEMPLATE UINT16_MAX /* no record has all flags */
+
 struct cached_call {
     /* of what: the arguments as they were passed; but for the tag, which is no wildcard */
     const struct call *call; /* NULL: free */
@@ -41,11 +52,13 @@ struct cached_call {
     struct site_row *site;
     struct peer_row *peer;
 
-    uint16_t template;      /* of this thread's lane: the one of the last record that had one, 0 = none yet */
-    uint16_t done_template; /* the same of completions */
+    struct known_template recorded; /* of the call's record, and */
+    struct known_template done;     /* of its operation's completion */
 
     uint64_t serial; /* of the making, in the process: no two entries ever have the same */
+    uint64_t reserved[6];
 };
+_Static_assert(sizeof(struct cached_call) == 256, "four cache lines, the first for what it is found by");
 
 /* Moved when a handle may come to mean something else, and when further calls count in other rows: what was
  * remembered before is not believed any more. */
@@ -73,12 +86,17 @@ static ALWAYS_INLINE struct cached_call *call_cache_places(struct thread *self, 
 }
 _Static_assert(CALL_CACHE_ENTRIES == 2 << (64 - 57), "as many pairs as the hash has values");
 
+/* What a call does not have cannot differ. */
+static ALWAYS_INLINE bool argument_matches(uintptr_t remembered, const uintptr_t *a, unsigned position) {
+    return !position || remembered == a[position - 1];
+}
+
 static ALWAYS_INLINE bool cached_call_matches(const struct cached_call *c, const struct call *call, const uintptr_t *a,
                                               uint32_t stack) {
-    return c->call == call && c->object == a[(call->comm | call->win | call->file) - 1] &&
-           c->count == a[call->count - 1] && c->type == a[call->type - 1] &&
-           c->partner == a[(call->peer | call->root) - 1] && c->redop == a[call->redop - 1] && c->stack == stack &&
-           c->generation == __atomic_load_n(&call_cache_generation, __ATOMIC_ACQUIRE);
+    return c->call == call && argument_matches(c->object, a, call->comm | call->win | call->file) &&
+           argument_matches(c->count, a, call->count) && argument_matches(c->type, a, call->type) &&
+           argument_matches(c->partner, a, call->peer | call->root) && argument_matches(c->redop, a, call->redop) &&
+           c->stack == stack && c->generation == __atomic_load_n(&call_cache_generation, __ATOMIC_ACQUIRE);
 }
 
 /* What is remembered of a call from `pc` with these arguments and this stack; NULL: nothing. */
@@ -112,13 +130,26 @@ static inline struct cached_call *cached_call_again(struct thread *self, uint32_
                : NULL;
 }
 
+/* ---- records like the last one --------------------------------------------------------------- */
+
+static inline bool template_is_known(const struct known_template *t, uint64_t bytes, int32_t tag, uint16_t flags) {
+    return t->bytes == bytes && t->tag == tag && t->flags == flags;
+}
+
+/* `number`: what ring_write_rare returned, 0: none. What failed says more than its flags. */
+static inline void template_learn(struct known_template *t, uint64_t bytes, int32_t tag, uint16_t flags,
+                                  uint32_t number) {
+    if (number && !(flags & FLAG_FAILED))
+        *t = (struct known_template){bytes, tag, flags, (uint16_t)number};
+}
+
 /* ---- counting what is remembered ------------------------------------------------------------- */
 
 /* One call from a call site, by the cached call where there is one. */
 static inline void count_site(struct lane *lane, struct cached_call *c, uint32_t stack, uint32_t comm, uint16_t call,
                               uint64_t bytes, uint64_t time, uint64_t posting) {
     if (likely(c && c->site)) {
-        site_count(c->site, bytes, time, posting);
+        site_count(c->site, known_bytes(bytes), time, posting);
     } else if (recorder.tells_sites) {
         struct site_row *row = sites_add(lane, stack, comm, call, bytes, time, posting);
         if (c)
@@ -130,7 +161,7 @@ static inline void count_site(struct lane *lane, struct cached_call *c, uint32_t
 static inline void count_peer(struct lane *lane, struct cached_call *c, uint32_t comm, int32_t peer, uint16_t call,
                               uint16_t direction, uint64_t bytes, uint64_t time, uint64_t wait) {
     if (likely(c && c->peer)) {
-        peer_count(c->peer, bytes, time, wait);
+        peer_count(c->peer, known_bytes(bytes), time, wait);
         return;
     }
     struct peer_row *row = peers_add(lane, comm, peer, call, direction, bytes, time, wait);
@@ -143,6 +174,11 @@ static inline bool cached_call_has_row(const struct cached_call *c, uint64_t byt
     return likely(c && c->operation && c->row_bytes == bytes);
 }
 
+/* Does it have all rows for so many bytes? `message`: one that is counted by its partner, too. */
+static inline bool cached_call_has_rows(const struct cached_call *c, uint64_t bytes, bool message) {
+    return cached_call_has_row(c, bytes) && (c->site || !recorder.tells_sites) && (c->peer || !message);
+}
+
 /* Counts one there: timed, and successful. */
 static inline void cached_call_count(struct cached_call *c, uint64_t bytes, uint64_t time, uint64_t posting,
                                      bool posted_size) {
@@ -152,6 +188,14 @@ static inline void cached_call_count(struct cached_call *c, uint64_t bytes, uint
     row->posting_total += posting;
     row->posted_size += posted_size;
     row_end(&row->version, before);
+}
+
+/* The same with the row of its call site, where it has one. */
+static inline void cached_call_count_all(struct cached_call *c, uint64_t bytes, uint64_t time, uint64_t posting,
+                                         bool posted_size) {
+    cached_call_count(c, bytes, time, posting, posted_size);
+    if (c->site)
+        site_count(c->site, bytes, time, posting);
 }
 
 /* The same for one of which only the enqueueing is known. */

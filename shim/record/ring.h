@@ -114,26 +114,32 @@ struct record_place ring_write_amendable(struct lane *lane, const struct facts *
 /* Changes a record that is still in the ring: gives it that tag (NULL: keeps it) and adds flags. By its writer. */
 void ring_amend(struct lane *lane, const struct record_place *place, const int32_t *tag, uint16_t flags);
 
-/* Writes a record whose facts have that template, in one slot. False: they have not, or it does not fit into one; it is
- * then for ring_write_rare. */
-static ALWAYS_INLINE bool ring_write_like(struct lane *lane, uint32_t template, const struct facts facts, uint64_t t0,
-                                          uint64_t t1, uint32_t seq, uint32_t op) {
+/* Writes a record whose facts are those of a template, in one slot; with `then`, another one behind it that differs in
+ * its template alone. False: there is no room, or they need more; each is then for ring_write_rare. */
+static ALWAYS_INLINE bool ring_write_known(struct lane *lane, uint16_t template, const uint16_t *then, uint64_t t0,
+                                           uint64_t t1, uint32_t seq, uint32_t op) {
     struct page_writer *p = &lane->pages;
     uint64_t since = t1 - p->base, length = t1 - t0;
-    uint32_t used = p->used, distance = 0;
-    if (unlikely((since | length) >> 32 || used >= RING_PAGE_SLOTS ||
-                 !facts_equal(&p->templates->rows[template], &facts)))
+    uint32_t used = p->used, distance = 0, count = then ? 2 : 1;
+    if (unlikely((since | length) >> 32 || used + count > RING_PAGE_SLOTS))
         return false;
     if (op && unlikely((distance = op - p->base_op) - 1 >= UINT16_MAX))
         return false;
-    p->page->slots[used] = (struct ring_slot){.since = (uint32_t)since,
-                                              .length = (uint32_t)length,
-                                              .seq = seq,
-                                              .op = (uint16_t)distance,
-                                              .template = (uint16_t) template};
-    p->used = used + 1;
-    __atomic_store_n(&p->page->used, used + 1, __ATOMIC_RELEASE);
-    lane->head++; /* readers count the records of a page */
+    struct ring_slot *slot = &p->page->slots[used];
+    *slot = (struct ring_slot){.since = (uint32_t)since,
+                               .length = (uint32_t)length,
+                               .seq = seq,
+                               .op = (uint16_t)distance,
+                               .template = template};
+    if (then)
+        slot[1] = (struct ring_slot){.since = (uint32_t)since,
+                                     .length = (uint32_t)length,
+                                     .seq = seq,
+                                     .op = (uint16_t)distance,
+                                     .template = *then};
+    p->used = used + count;
+    __atomic_store_n(&p->page->used, used + count, __ATOMIC_RELEASE);
+    lane->head += count; /* readers count the records of a page */
     return true;
 }
 

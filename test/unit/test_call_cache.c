@@ -314,6 +314,69 @@ static void test_what_no_row_is_for_is_not_learnt(void **state) {
     assert_null(s->operation);
 }
 
+/* ---- records like the last one --------------------------------------------------------------- */
+
+static void test_a_template_is_known_by_all_that_may_differ(void **state) {
+    struct cached_call *s = make(*state, &usual, PC);
+    assert_false(template_is_known(&s->recorded, 0, 0, 0));
+    assert_false(template_is_known(&s->done, 0, 0, 0));
+    template_learn(&s->recorded, 64, 7, FLAG_SEND, 5);
+    assert_true(template_is_known(&s->recorded, 64, 7, FLAG_SEND));
+    assert_false(template_is_known(&s->recorded, 65, 7, FLAG_SEND));
+    assert_false(template_is_known(&s->recorded, 64, 8, FLAG_SEND));
+    assert_false(template_is_known(&s->recorded, 64, 7, FLAG_SEND | FLAG_ORDINAL_UNKNOWN));
+    template_learn(&s->recorded, 64, 9, FLAG_SEND, 0);               /* there was none */
+    template_learn(&s->recorded, 64, 9, FLAG_SEND | FLAG_FAILED, 6); /* the error's number is not compared */
+    assert_true(template_is_known(&s->recorded, 64, 7, FLAG_SEND));
+    assert_int_equal(s->recorded.number, 5);
+    assert_false(template_is_known(&make(*state, &usual, PC)->recorded, 64, 7, FLAG_SEND));
+}
+
+static struct operation_row *row_of(struct thread *self, uint64_t bytes) {
+    uint64_t key = operation_key(commtap_calls[INDEX_MPI_Recv].id, SOURCE_HOST, PEER_CLASS_RANK, comm_and_epoch(3));
+    return operations_find(self->lane, key, bytes);
+}
+
+static void receive(struct thread *self, struct cached_call *cached, uint64_t bytes, int32_t tag) {
+    static uintptr_t words[8];
+    struct call_frame f;
+    begin_frame(&f, &commtap_calls[INDEX_MPI_Recv], words + 1, self);
+    f.cached = cached;
+    f.comm_index = 3;
+    f.bytes = bytes;
+    f.peer = 1;
+    f.tag = tag;
+    f.flags = FLAG_RECV;
+    f.peer_class = PEER_CLASS_RANK;
+    f.failed = false;
+    f.quiet = 0;
+    f.t0 = ticks();
+    f.t1 = f.t0 + 100;
+    emit_call(&f);
+}
+
+/* One call site that receives what comes. The third size finds no room among the templates, and a row of its own. */
+static void test_sizes_that_change_are_counted_where_they_belong(void **state) {
+    struct thread *self = *state;
+    struct cached_call *s = make(self, &usual, PC);
+    struct templates *templates = self->lane->pages.templates;
+    uint64_t head = self->lane->head;
+    unsigned counts[3] = {0};
+    static const uint8_t order[] = {0, 0, 1, 1, 0, 1, 0, 0, 2, 0, 0, 2, 2, 1, 2, 1, 1};
+    for (unsigned i = 0; i < sizeof order; i++) {
+        if (order[i] == 2 && !counts[2])
+            templates->limit = templates->count;
+        receive(self, s, 1000 + order[i], order[i] == 1 && i % 2 ? 8 : 7);
+        counts[order[i]]++;
+    }
+    templates->limit = TEMPLATES_MAX;
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(row_of(self, 1000 + i)->count, counts[i]);
+        assert_int_equal(row_of(self, 1000 + i)->bytes_total, counts[i] * (1000 + i));
+    }
+    assert_int_equal(self->lane->head, head + sizeof order);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_the_same_call_is_found_again, empty),
@@ -331,6 +394,8 @@ int main(void) {
         cmocka_unit_test(test_without_memory_nothing_is_remembered),
         cmocka_unit_test_setup(test_rows_are_learnt_for_one_size, empty),
         cmocka_unit_test_setup(test_what_no_row_is_for_is_not_learnt, empty),
+        cmocka_unit_test_setup(test_a_template_is_known_by_all_that_may_differ, empty),
+        cmocka_unit_test_setup(test_sizes_that_change_are_counted_where_they_belong, empty),
     };
     return cmocka_run_group_tests(tests, activate, remove_files);
 }
