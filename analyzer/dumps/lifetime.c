@@ -92,10 +92,13 @@ static uint64_t children_of(const struct dump *dump) {
     return forked > unrecorded ? forked - unrecorded : 0;
 }
 
-/* When a process was started its dump knows to a second (shim/record/identity.c), and never much too early. */
+/* By so much a dump may tell too late when its process was started (shim/record/identity.c: /proc/uptime without its
+ * fraction); too early by a tick of the kernel's at most. */
+#define STARTED_LATE_NS UINT64_C(1000000000)
+
 static bool started_before_end(const struct dump *child, const struct launched *parent) {
     return !parent->life.ended ||
-           child->header->process_start_realtime_ns < (uint64_t)parent->life.end_ns + UINT64_C(1000000000);
+           child->header->process_start_realtime_ns < (uint64_t)parent->life.end_ns + STARTED_LATE_NS;
 }
 
 static bool may_be_child(const struct launched *child, const struct launched *parent) {

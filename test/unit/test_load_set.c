@@ -159,6 +159,65 @@ static void what_was_staged_on_this_host_is_read_in_place(void **state) {
     dump_set_close(&set);
 }
 
+enum { SECOND = 1000000000, EPOCH_S = 1700000000 };
+
+/* Rank 0 of a job whose process was started and made its first call at these seconds, the last one a moment later. */
+static void write_process(const char *name, int64_t pid, double started, double called, bool ended, uint64_t children) {
+    struct dump_builder *builder = dump_builder_new(&(struct dump_plan){.rank = 0, .world_size = 1});
+    struct dump_header *header = dump_builder_header(builder);
+    uint64_t origin = (uint64_t)EPOCH_S * SECOND;
+    dump_builder_anchor(builder, SECOND, SECOND, origin + SECOND, 0);
+    header->pid = pid;
+    header->process_start_realtime_ns = origin + (uint64_t)(started * SECOND);
+    header->activated_ticks = (uint64_t)(called * SECOND);
+    header->children = children;
+    if (ended) {
+        header->exited_ticks = header->activated_ticks + SECOND / 2;
+        header->state |= STATE_EXITED;
+    }
+    assert_int_equal(dump_builder_write(builder, path_of(name), 0), 0);
+    dump_builder_free(builder);
+}
+
+/* Of a process that ended at 10.5 s, with a child that is still to be found: whose process began before that, as far as
+ * its dump can tell, is the child however late it makes its first call. */
+static void a_forked_process_is_of_its_parents_launch(void **state) {
+    (void)state;
+    static const struct {
+        double started;
+        uint64_t children;
+        bool ended;
+        uint32_t launch;
+    } cases[] = {{5, 1, true, 0},    {5, 0, true, 1},  {11.4, 1, true, 0}, {11.6, 1, true, 1},
+                 {12.5, 1, true, 1}, {5, 1, false, 0}, {5, 0, false, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct dump_set set;
+        write_process("commtap.r.a.ct", 100, 0.5, 10, cases[i].ended, cases[i].children);
+        write_process("commtap.r.b.ct", 200, cases[i].started, 30, true, 0);
+        assert_int_equal(dump_set_open(directory, &set), DUMP_SET_OK);
+        assert_int_equal(set.count, 2);
+        for (size_t d = 0; d < 2; d++) {
+            bool is_parent = set.dumps[d]->header->pid == 100;
+            assert_int_equal(set.dumps[d]->launch, is_parent ? 0 : cases[i].launch);
+            assert_int_equal(set.duplicate[d], !is_parent && cases[i].launch == 0);
+        }
+        dump_set_close(&set);
+    }
+}
+
+/* A child is found once: the next process of that rank is another launch's. */
+static void who_has_one_child_has_one(void **state) {
+    (void)state;
+    struct dump_set set;
+    write_process("commtap.r.a.ct", 100, 0.5, 10, true, 1);
+    write_process("commtap.r.b.ct", 200, 5, 10.2, true, 0); /* beside its parent */
+    write_process("commtap.r.c.ct", 300, 11.2, 30, true, 0);
+    assert_int_equal(dump_set_open(directory, &set), DUMP_SET_OK);
+    for (size_t d = 0; d < 3; d++)
+        assert_int_equal(set.dumps[d]->launch, set.dumps[d]->header->pid == 300);
+    dump_set_close(&set);
+}
+
 #define IN_DIRECTORY(TEST) cmocka_unit_test_setup_teardown(TEST, make_directory, remove_directory)
 
 int main(void) {
@@ -168,6 +227,8 @@ int main(void) {
         IN_DIRECTORY(unusable_files_are_kept_apart),
         IN_DIRECTORY(nothing_there_is_said),
         IN_DIRECTORY(stubs_stand_for_what_was_not_collected),
+        IN_DIRECTORY(a_forked_process_is_of_its_parents_launch),
+        IN_DIRECTORY(who_has_one_child_has_one),
         IN_DIRECTORY(what_was_staged_on_this_host_is_read_in_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
