@@ -43,6 +43,13 @@ bool epochs_end(struct epochs *epochs, const struct epoch_key *key, struct epoch
     return whole;
 }
 
+void epochs_forget(struct epochs *epochs, uint32_t dump) {
+    struct epoch_group *groups = epoch_groups_items(&epochs->open);
+    for (size_t i = 0; i < epochs->open.count; i++)
+        if (groups[i].key.dump == dump)
+            groups[i].count = 0;
+}
+
 bool epochs_arrive(struct epochs *epochs, const struct message_half *half, const struct match_sink *sink, void *state) {
     const struct match_sink needs = {.message = sink->epoch};
     return messages_arrive(&epochs->needs, half, &needs, state, &epochs->totals);

@@ -48,6 +48,9 @@ bool epochs_begin(struct epochs *epochs, const struct epoch_key *key, const stru
 /* The epoch is over. False where it is not known whom all it was begun with. */
 bool epochs_end(struct epochs *epochs, const struct epoch_key *key, struct epoch_group *group);
 
+/* Records of the dump are missing: which epochs are open there is not known any more. */
+void epochs_forget(struct epochs *epochs, uint32_t dump);
+
 /* Takes a half; hands both out to sink->epoch when the other one is there. False: memory is short. */
 bool epochs_arrive(struct epochs *epochs, const struct message_half *half, const struct match_sink *sink, void *state);
 

@@ -558,6 +558,8 @@ static void walk_record(struct match_walk *walk, size_t dump, const struct recor
                                 .begin = record_begin(walk->clock, dump, record),
                                 .t1 = record_end(walk->clock, dump, record), /* whole: hand_out_record cuts it */
                                 .since = INT64_MAX};
+    if (item.gap)
+        epochs_forget(&walk->epochs, (uint32_t)dump);
     if (is_outside(walk, &item))
         return;
     if (record->kind == RECORD_CALL || record->kind == RECORD_POST || record->kind == RECORD_POLL)

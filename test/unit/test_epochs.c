@@ -181,12 +181,37 @@ static void epochs_are_told_by_their_ordinals(void **state) {
     done(&job, &waits);
 }
 
+/* A Complete behind records that are missing ends an epoch that nobody saw begin, not the last one that was seen. */
+static void nothing_is_known_of_an_epoch_over_a_hole(void **state) {
+    (void)state;
+    static const int32_t one[] = {1}, zero[] = {0};
+    for (unsigned hole = 0; hole < 2; hole++) {
+        struct hand_job job;
+        struct waits waits;
+        hand_job_make(&job, 2, (struct dump_plan){0});
+        uint32_t target = window_of(job.builders[0], 0, 2), origin = window_of(job.builders[1], 1, 2);
+        begin(job.builders[0], POST, target, one, 1, 0, 3000, 3010);
+        add_call(job.builders[0], WAIT, target, 3500, 9000);
+        begin(job.builders[1], START, origin, zero, 1, 0, 1000, 3100);
+        for (unsigned i = 0; i < 3; i++) /* of the first Complete and the second Start, where they are lost */
+            dump_builder_plain(job.builders[1], 0, BUILDER_WAIT, 4000 + i, 4001 + i);
+        add_call(job.builders[1], COMPLETE, origin, 7000, 8900);
+        struct record *records = dump_builder_contents(job.builders[1], SECTION_RING, 0);
+        for (unsigned i = 2; i < 5 && hole; i++)
+            records[i].commit = 0;
+        analyse(&job, &waits);
+        assert_state(0, WAIT_EARLY_WAIT, hole ? 0 : 3500);
+        done(&job, &waits);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(start_waits_for_the_last_post_and_wait_for_the_last_complete),
         cmocka_unit_test(a_start_that_lets_pass_waited_for_nobody),
         cmocka_unit_test(of_a_group_that_is_not_whole_the_end_is_unknown),
         cmocka_unit_test(epochs_are_told_by_their_ordinals),
+        cmocka_unit_test(nothing_is_known_of_an_epoch_over_a_hole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

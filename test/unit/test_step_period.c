@@ -239,6 +239,23 @@ static void what_comes_by_chance_among_calls_alike_is_no_step(void **state) {
     free(s.symbols);
 }
 
+/* Alike operations, among them another one that comes after eleven of them half of the time, else at once or after
+ * twenty-one: in nearly every dozen, and most positions repeat themselves, yet it comes by chance. */
+static void what_comes_in_its_place_half_of_the_time_is_no_step(void **state) {
+    (void)state;
+    struct stream s = {.random = 33};
+    struct step_periods periods;
+    for (unsigned k = 0; k < 600; k++) {
+        double chance = scene_uniform(&s.random);
+        for (unsigned i = chance < 0.52 ? 11 : chance < 0.9 ? 0 : 21; i > 0; i--)
+            put(&s, REDUCE);
+        put(&s, OTHER);
+    }
+    assert_true(find(&periods, &s));
+    assert_int_equal(periods.step, periods.count);
+    free(s.symbols);
+}
+
 /* Of two collectives of one kind in each step, all ranks take the same one, whichever their records begin and end with.
  */
 static void ranks_agree_about_the_anchor(void **state) {
@@ -273,6 +290,7 @@ int main(void) {
         cmocka_unit_test(noise_and_nothing_have_no_steps),
         cmocka_unit_test(one_operation_per_step_is_a_step),
         cmocka_unit_test(four_occurrences_make_a_period),
+        cmocka_unit_test(what_comes_in_its_place_half_of_the_time_is_no_step),
         cmocka_unit_test(what_comes_by_chance_among_calls_alike_is_no_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
