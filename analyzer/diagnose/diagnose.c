@@ -168,16 +168,15 @@ static bool is_blocked(const struct diagnosis *diagnosis, uint32_t party) {
 }
 
 /* The party that is known to have died before anybody else, NOBODY. Parties with a dump are numbered as the dumps. */
-static uint32_t certain_death(const struct job_end *end, const struct first_death *first) {
-    if (end && end->dead_known && end->sure)
-        return (uint32_t)end->dead;
-    return first->missed ? first->party : NOBODY;
+static uint32_t certain_death(const struct diagnosis *diagnosis) {
+    if (diagnosis->end.dead_known && diagnosis->end.sure)
+        return (uint32_t)diagnosis->end.dead;
+    return diagnosis->first_death.missed ? diagnosis->first_death.party : NOBODY;
 }
 
 /* A death that was seen ends the job whether anybody waits for the dead one or not. */
 static bool has_died(const struct diagnosis *diagnosis, uint32_t party) {
-    return certain_death(&diagnosis->end, &diagnosis->first_death) == party &&
-           diagnosis->wait_for_graph.parties[party].gone == GONE_DIED;
+    return certain_death(diagnosis) == party && diagnosis->wait_for_graph.parties[party].gone == GONE_DIED;
 }
 
 /* Is a party in waits that nobody is missing in: a collective to which all have come? */
@@ -480,7 +479,7 @@ static bool find_waits(struct diagnosis *diagnosis, const struct diagnose_reques
     bool unknown = false, *moving = moving_parties(diagnosis, request, &unknown);
     const struct circumstances circumstances = {.settled = request->settled || (request->moving_count > 0 && !unknown),
                                                 .moving = moving,
-                                                .dead = certain_death(request->end, &diagnosis->first_death),
+                                                .dead = certain_death(diagnosis),
                                                 .first = &diagnosis->first_death,
                                                 .deaths_left_out = deaths_left_out};
     bool done = wait_for_graph_build(&diagnosis->wait_for_graph, &diagnosis->world, &circumstances);
@@ -631,6 +630,8 @@ bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct d
 
 bool diagnose_waits(struct diagnosis *diagnosis, const struct job *job, const struct diagnose_request *request) {
     *diagnosis = (struct diagnosis){.verdict = VERDICT_UNKNOWN};
+    if (request->end)
+        diagnosis->end = *request->end;
     if (!world_build(&diagnosis->world, job, request->states))
         return false;
     diagnosis->first_death = first_death_find(&diagnosis->world, request->end);
