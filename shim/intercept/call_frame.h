@@ -165,7 +165,7 @@ void record_frame_rare(const struct call_frame *f, enum record_kind kind, int32_
 /* Writes the record of a finished call like the one before, with that tag and numbers. False: for record_frame_rare. */
 static ALWAYS_INLINE bool record_frame_known(const struct call_frame *f, int32_t tag, uint32_t seq, uint32_t op) {
     const struct cached_call *c = f->cached;
-    return likely(c && template_is_known(&c->recorded, f->bytes, tag, f->flags) &&
+    return likely(c && template_is_known(&c->recorded, f->bytes, tag, f->flags) && !f->result &&
                   ring_write_known(f->self->lane, c->recorded.number, NULL, f->t0, f->t1, seq, op));
 }
 

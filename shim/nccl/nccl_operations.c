@@ -147,10 +147,7 @@ static struct record_place record_posted(const struct call_frame *f, bool is_fir
         const struct facts facts = frame_facts(f, RECORD_POST, f->tag);
         return ring_write_amendable(f->self->lane, &facts, &(struct record_moment){f->t0, f->t1, f->seq, f->op});
     }
-    if (unlikely(f->result)) /* in progress, too: no record of the same call's */
-        record_frame_rare(f, RECORD_POST, f->tag, f->seq, f->op);
-    else
-        record_frame(f, RECORD_POST);
+    record_frame(f, RECORD_POST);
     return nowhere;
 }
 

@@ -22,8 +22,9 @@
 struct communicator;
 
 /* The template, of this thread's lane, of the last record that had one: all that a record says and a template holds
- * follows from the call, but for these. A record that says the same has it, too. Where the record is one that rows
- * count, there is one only while the call knows its rows for so many bytes: they need not be looked for. */
+ * follows from the call, but for these, and a result, which is none. A record that says the same has it, too. Where the
+ * record is one that rows count, there is one only while the call knows its rows for so many bytes: they need not be
+ * looked for. */
 struct known_template {
     uint64_t bytes;
     int32_t tag;

@@ -355,6 +355,28 @@ static void receive(struct thread *self, struct cached_call *cached, uint64_t by
     emit_call(&f);
 }
 
+/* What the library returned without having failed stands in the record: no template of the others says it. */
+static void test_a_result_is_recorded_where_it_came(void **state) {
+    struct thread *self = *state;
+    struct cached_call *s = make(self, &usual, PC);
+    for (unsigned i = 0; i < 3; i++)
+        receive(self, s, 2000, 7);
+    struct call_frame f = {.self = self, .cached = s, .id = 20, .bytes = 2000, .tag = 7, .flags = FLAG_RECV};
+    assert_true(template_is_known(&s->recorded, 2000, 7, FLAG_RECV));
+    f.t1 = ticks();
+    f.t0 = f.t1 - 100;
+    assert_true(record_frame_known(&f, 7, 0, 0));
+    f.result = 7;
+    assert_false(record_frame_known(&f, 7, 0, 0));
+    record_frame_rare(&f, RECORD_CALL, 7, 0, 0);
+    f.result = 0;
+    assert_true(record_frame_known(&f, 7, 0, 0)); /* it was not learnt either */
+    const struct templates *templates = self->lane->pages.templates;
+    struct record_template row;
+    memcpy(&row, &templates->rows[s->recorded.number], sizeof row);
+    assert_int_equal(row.result, 0);
+}
+
 /* One call site that receives what comes. The third size finds no room among the templates, and a row of its own. */
 static void test_sizes_that_change_are_counted_where_they_belong(void **state) {
     struct thread *self = *state;
@@ -395,6 +417,7 @@ int main(void) {
         cmocka_unit_test_setup(test_rows_are_learnt_for_one_size, empty),
         cmocka_unit_test_setup(test_what_no_row_is_for_is_not_learnt, empty),
         cmocka_unit_test_setup(test_a_template_is_known_by_all_that_may_differ, empty),
+        cmocka_unit_test_setup(test_a_result_is_recorded_where_it_came, empty),
         cmocka_unit_test_setup(test_sizes_that_change_are_counted_where_they_belong, empty),
     };
     return cmocka_run_group_tests(tests, activate, remove_files);
