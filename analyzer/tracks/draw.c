@@ -54,9 +54,10 @@ static uint64_t held_most(const struct drawing *drawing) {
 
 /* ---- records --------------------------------------------------------------------------------- */
 
+/* Partners of an epoch stand beside the record of the call that named them. */
 static bool is_asked_for(const struct drawing *drawing, const struct match_record *item) {
     const struct dump *dump = drawing->request->directory->dumps[item->dump];
-    return drawing->shown[item->dump] &&
+    return drawing->shown[item->dump] && item->record->kind != RECORD_PARTNER &&
            filter_lets_pass(drawing->request->filter, dump, item->record->call,
                             dump_communicator(dump, item->record->comm), item->record->bytes) &&
            scope_dump_holds(&drawing->parts[item->dump], item->record);
@@ -72,8 +73,10 @@ static bool may_be_told_of(const struct drawing *drawing, const struct match_rec
         return false;
     if (record->flags & (FLAG_COLLECTIVE | FLAG_SEND | FLAG_RECV) || item->call == CALL_UNKNOWN)
         return true;
-    enum call_class class = drawing->request->directory->calls[item->call].name->call_class;
-    return class == CLASS_WAIT || class == CLASS_TEST || class == CLASS_PROBE || item->message_count > 0;
+    const struct call_name *call = drawing->request->directory->calls[item->call].name;
+    enum call_class class = call->call_class;
+    return class == CLASS_WAIT || class == CLASS_TEST || class == CLASS_PROBE || item->message_count > 0 ||
+           call->epoch > EPOCH_POST;
 }
 
 static int64_t within(int64_t at, int64_t from, int64_t to) {

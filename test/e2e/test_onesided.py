@@ -2,6 +2,9 @@
 #
 # Real jobs whose ranks meet in one-sided synchronisation alone. Must not live here: waits of made-up records
 # (test/unit/test_waits.c), fences that hang (test_diagnose.py).
+import collections
+import json
+
 import pytest
 
 import jobs
@@ -77,6 +80,12 @@ def test_rank_that_is_late_to_its_neighbours_is_named(mpi, where):
     rows = {row["rank"]: row for row in result["ranks"]}
     assert rows[0]["late_post_seconds"] + rows[0]["early_wait_seconds"] > 0.5e-6 * STEPS * SLOW_US
     assert rows[1]["caused_seconds"] > 0.5 * sum(row["wait_seconds"] for row in result["ranks"])
+    trace = where.parent / "trace.json"
+    jobs.commtap("timeline", "--format", "chrome", "-o", trace, where)
+    slices = collections.Counter(event["name"] for event in json.loads(trace.read_text())["traceEvents"]
+                                 if event.get("ph") in "BX")
+    assert slices["MPI_Win_post"] == slices["MPI_Win_start"] == RANKS[mpi] * STEPS
+    assert slices["waiting"] > STEPS / 2
     ends = counts(where)
     for call in ("post", "start", "complete", "wait"):
         assert ends[f"MPI_Win_{call}"] == RANKS[mpi] * STEPS
