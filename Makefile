@@ -187,6 +187,7 @@ help:
 	@echo 'check-hta    GPU figures of PyTorch traces beside those of Holistic Trace Analysis (HTA_DATA)'
 	@echo 'all          build libcommtap.so and commtap into $(BUILD)/'
 	@echo 'bench        what commtap costs, measured here'
+	@echo 'bench-report the analyzer alone: a gigabyte, one thread and two, up to 100,000 ranks'
 	@echo 'bench-analysis how good and how fast the analysis is, beside the figures to reach'
 	@echo 'campaign     whom reports name in hundreds of real MPI jobs whose truth their own clocks tell (CAMPAIGN_FLAGS)'
 	@echo 'check-python the Python frames of a stack against traceback, in every CPython found here'

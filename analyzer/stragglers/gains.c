@@ -171,7 +171,7 @@ static void find_gain(void *context, size_t number) {
     if (number == GAIN_ALIKE)
         gains->alike = what_if_measure_slowdown(&analysis->what_if, replay);
     else if (number == GAIN_SITES)
-        gains->sites = what_if_measure_sites(&analysis->what_if, replay, &peers, gains->threads);
+        gains->sites = what_if_measure_sites(&analysis->what_if, replay, &peers, (gains->threads + 1) / 2);
     else if (number == GAIN_TOGETHER)
         gains->together = mended_together(analysis, replay, analysis->straggler_count, gains->dumps);
     else if (number == GAIN_IDEAL)

@@ -18,7 +18,8 @@
 enum { GAINS_AT_ONCE = 4 };
 
 /* Fills in all gains of the analysis, its hidden ones and its efficiencies. Up to `threads` replays at the same time,
- * GAINS_AT_ONCE at most: each takes some 90 bytes per node of the replay. Returns false when memory is short. */
+ * GAINS_AT_ONCE at most, and one more for call sites: each takes some 90 bytes per node of the replay. Returns false
+ * when memory is short. */
 bool gains_find(struct straggler_analysis *analysis, struct replay *replay, unsigned threads);
 
 #endif

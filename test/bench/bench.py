@@ -20,6 +20,8 @@ import time
 MPI_NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
 SPAWN_ROUNDS = 300
 REPORT_RANKS = 60
+THREAD_ROUNDS = 5
+MANY_RANKS = [(16384, 64), (100000, 4)]
 DATABASE_RANKS, DATABASE_RECORDS = 160, 65536  # 10 million records
 LIVE_RANKS, LIVE_RECORDS, LOOK_SECONDS, LOOK_INTERVAL = 64, 16384, 8, 2
 # struct dump_header (shim/format.h)
@@ -376,6 +378,49 @@ class Bench:
         table(["GB of dumps", "million records", "seconds, warm", "processor seconds", "own memory, peak MiB", "with mapped dumps, MiB"], rows)
         print("Goal: at most 2 s for 1 GB on 2 cores; memory does not grow with the number of events. Own memory does "
               "not count the dumps' mapped pages, which the kernel may drop at any time.\n")
+        self.two_threads()
+        self.many_ranks()
+
+    def side_by_side(self, *words):
+        """Seconds until two processes that know nothing of each other are both done."""
+        start = time.monotonic()
+        both = [subprocess.Popen([os.path.join(self.options.build, "commtap"), *words], stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL) for _ in range(2)]
+        return time.monotonic() - start if all(process.wait() in (0, 1) for process in both) else None
+
+    def two_threads(self):
+        """The largest of the dumps above with one thread and with two, beside what two processors are worth here."""
+        directory = self.empty_directory("dumps")
+        run([self.program("dumps"), directory, str(REPORT_RANKS), str(REPORT_RECORDS[-1])])
+        self.measure_command("report", directory)
+        rounds = []
+        for _ in range(THREAD_ROUNDS):
+            one, two = (self.measure_command("report", "--threads", n, directory) for n in "12")
+            both = self.side_by_side("report", "--threads", "1", directory)
+            if one and two and both:
+                rounds.append((one[0], two[0], one[1], two[1], one[0] / two[0], 2 * one[0] / both))
+        shutil.rmtree(directory)
+        table(["seconds, 1 thread", "2 threads", "processor seconds, 1 thread", "2 threads", "speed-up",
+               "control: two processes at once are worth"],
+              [[show(median(column), 2) for column in zip(*rounds)]] if rounds else [])
+        print(f"Goal: a speed-up of 1.7 where the control is 2. Load at the end: {os.getloadavg()[0]:.1f}.\n")
+
+    def many_ranks(self):
+        """What each of many dumps costs: more than may be mapped, too."""
+        rows = []
+        for ranks, records in MANY_RANKS:
+            directory = self.empty_directory("dumps")
+            run([self.program("dumps"), directory, str(ranks), str(records)])
+            for command in "list", "check", "summary", "diagnose", "report":
+                measured = self.measure_command(command, directory)
+                if measured:
+                    rows.append([f"{ranks} x {records}", command, show(measured[0], 1), show(measured[1], 1),
+                                 show(measured[2], 0), show(1e3 * measured[1] / ranks, 2),
+                                 show(1024 * measured[2] / ranks, 1)])
+            shutil.rmtree(directory)
+        table(["ranks x records", "command", "seconds", "processor seconds", "own memory, MiB",
+               "ms of processor time each", "kB each"], rows)
+        print("Goal: 16,384 ranks in 5 s and 1 GB; at most 1 ms and 20 kB each.\n")
 
     # ---- a running job
 
