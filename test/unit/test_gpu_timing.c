@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -511,13 +512,41 @@ static void test_forked_child_touches_nothing(void **state) {
     assert_int_equal(status, 0);
 }
 
+static bool has_thread(const char *name) {
+    bool found = false;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; tasks && !found && (task = readdir(tasks)) != NULL;) {
+        char path[300], text[32] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *file = fopen(path, "r");
+        found = file && fgets(text, sizeof text, file) && strncmp(text, name, strlen(name)) == 0;
+        if (file)
+            fclose(file);
+    }
+    if (tasks)
+        closedir(tasks);
+    return found;
+}
+
+/* Once the thread has ended: on a busy machine the process does not wait for the round that it is at. Its end is seen
+ * by the kernel's word alone, which the thread sanitizer does not know. */
+static __attribute__((no_sanitize("thread"))) uint64_t launches_accounted_for(void) {
+    const struct lane *lane = &recorder.lanes[LANE_DEVICE];
+    while (has_thread("commtap-gpu"))
+        usleep(1000);
+    uint64_t count = losses()->gpu_unfinished + losses()->gpu_no_event;
+    for (uint64_t k = 0; k < lane->head; k++)
+        count += lane->ring[k & lane->mask].kind == RECORD_GPU;
+    return count;
+}
+
 /* The real thread, ended at all moments of its work. */
 static void test_thread_ends_with_the_process_at_any_moment(void **state) {
     (void)state;
     for (unsigned i = 0; i < 40; i++) {
         pid_t child = fork();
         if (child == 0) {
-            alarm(10);
+            alarm(60);
             fake_gpu_begin(false);
             if (!activate_process() || gpu_attach_device() != 0)
                 _exit(1);
@@ -527,11 +556,7 @@ static void test_thread_ends_with_the_process_at_any_moment(void **state) {
                 fake_run(stream, 1 + op % 3, os_monotonic_ns(), 10);
             }
             gpu_timing_exit();
-            const struct lane *lane = &recorder.lanes[LANE_DEVICE];
-            uint64_t timed = 0, all = losses()->gpu_unfinished + losses()->gpu_no_event;
-            for (uint64_t k = 0; k < lane->head; k++)
-                timed += lane->ring[k & lane->mask].kind == RECORD_GPU;
-            _exit(timed + all == 199 + i * 20 && losses()->gpu_failed == 0 ? 0 : 2);
+            _exit(launches_accounted_for() == 199 + i * 20 && losses()->gpu_failed == 0 ? 0 : 2);
         }
         int status;
         waitpid(child, &status, 0);
