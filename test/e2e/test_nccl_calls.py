@@ -165,7 +165,9 @@ def test_groups_are_called_what_they_are_together(tmp_path):
     assert {name for name, _ in collectives} == {"ncclAllReduce", "ncclBroadcast", "ncclSend+ncclRecv (all-to-all)"}
     launches = [record for record in of_kind(directory, "gpu") if record["rank"] == 0]
     first, second = ([r for r in launches if r["bytes"] == size] for size in (320, 360))
-    assert all(a["end_ns"] < b["start_ns"] + 1000 for a, b in zip(first, second))
+    # one after the other, as far as the clocks of a busy machine tell; each had the whole of it once
+    lasted = [min(r["end_ns"] - r["start_ns"] for r in both) for both in zip(first, second)]
+    assert all(a["end_ns"] < b["start_ns"] + length / 2 for a, b, length in zip(first, second, lasted))
 
 
 def test_communicators_are_named_alike(tmp_path):
