@@ -124,6 +124,26 @@ static void open_set(struct dump_set *set, size_t usable, size_t unusable) {
     assert_int_equal(set->unusable_count, unusable);
 }
 
+/* Of what a dump has checked copies of its own of, a packed one gives the memory back: it reads as zeros. */
+static bool may_be_given_back(const struct section *section) {
+    return section->kind == SECTION_CALLS || section->kind == SECTION_DEFINITIONS || section->kind == SECTION_ANCHORS;
+}
+
+static bool is_zero(const uint8_t *data, size_t bytes) {
+    return data[0] == 0 && memcmp(data, data + 1, bytes - 1) == 0;
+}
+
+static void holds(const struct dump *dump, const uint8_t *data, size_t bytes) {
+    const struct dump_header *header = (const struct dump_header *)data;
+    assert_int_equal(dump->bytes, bytes);
+    assert_memory_equal(dump->base, data, SECTION_ALIGN);
+    for (unsigned i = 0; i < SECTIONS_MAX; i++) {
+        const struct section *section = &header->sections[i];
+        if (section->kind && (!may_be_given_back(section) || !is_zero(dump->base + section->offset, section->bytes)))
+            assert_memory_equal(dump->base + section->offset, data + section->offset, section->bytes);
+    }
+}
+
 /* The directory's dumps hold what was written, byte by byte. */
 static void all_dumps_are_as_they_were(void) {
     struct dump_set set;
@@ -133,8 +153,7 @@ static void all_dumps_are_as_they_were(void) {
         size_t bytes;
         const void *data = dump_builder_data(builder, &bytes);
         assert_int_equal(set.dumps[rank]->header->rank, rank);
-        assert_int_equal(set.dumps[rank]->bytes, bytes);
-        assert_memory_equal(set.dumps[rank]->base, data, bytes);
+        holds(set.dumps[rank], data, bytes);
         assert_int_equal(set.dumps[rank]->problems.count, 0);
         dump_builder_free(builder);
     }
