@@ -473,8 +473,8 @@ static void mend_stretches(struct durations *durations, const struct replay *rep
 
 static bool mending_begin(struct mending *mending, const struct replay *replay) {
     size_t room = (replay->node_count > replay->dump_count ? replay->node_count : replay->dump_count) + 1;
-    *mending = (struct mending){.stretches.items = malloc(room * sizeof *mending->stretches.items),
-                                .lengths = malloc(room * sizeof *mending->lengths),
+    *mending = (struct mending){.stretches.items = calloc(room, sizeof *mending->stretches.items),
+                                .lengths = calloc(room, sizeof *mending->lengths),
                                 .ranked = malloc((replay->dump_count + 1) * sizeof *mending->ranked),
                                 .scratch = malloc(room * sizeof *mending->scratch)};
     return durations_copy(&mending->durations, replay) && mending->stretches.items && mending->lengths &&
