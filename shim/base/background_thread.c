@@ -4,7 +4,10 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "shim/base/linker.h"
 #include "shim/base/os.h"
+
+typedef int (*thread_creator)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 
 extern int os_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) __attribute__((weak));
 extern int os_pthread_attr_setstacksize(pthread_attr_t *, size_t) __attribute__((weak));
@@ -13,24 +16,32 @@ __asm__(".symver os_pthread_attr_setstacksize,pthread_attr_setstacksize@" OLD_GL
 
 #define STACK_BYTES (1u << 20) /* glibc takes all libraries' thread-local storage out of it */
 
+/* The C library's own, where all that we call is (linker_bind_to_libc); in tests it is not. */
+static thread_creator find_creator(enum thread_told told) {
+    return told == THREAD_TOLD || !linker_own_tables()->symbols
+               ? os_pthread_create
+               : (thread_creator)linker_symbol_in_libc("pthread_create");
+}
+
 /* The job's signals are for its own threads. */
-bool background_thread_start(void *(*body)(void *)) {
+bool background_thread_start(void *(*body)(void *), enum thread_told told) {
+    thread_creator create = find_creator(told);
     sigset_t all, before;
     pthread_attr_t attributes;
     pthread_t thread;
-    if (!os_pthread_create || pthread_attr_init(&attributes) != 0)
+    if (!create || pthread_attr_init(&attributes) != 0)
         return false;
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     if (os_pthread_attr_setstacksize)
         os_pthread_attr_setstacksize(&attributes, STACK_BYTES);
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &before);
-    int error = os_pthread_create(&thread, &attributes, body, NULL);
+    int error = create(&thread, &attributes, body, NULL);
     if (error) { /* more thread-local storage than that stack: as large as the system makes them */
         pthread_attr_destroy(&attributes);
         pthread_attr_init(&attributes);
         pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        error = os_pthread_create(&thread, &attributes, body, NULL);
+        error = create(&thread, &attributes, body, NULL);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);

@@ -334,7 +334,7 @@ const char *harvester_prepare(void) {
 const char *harvester_begin(void) {
     int saved = errno;
     const char *trouble = harvester_prepare();
-    if (!trouble && !background_thread_start(harvest))
+    if (!trouble && !background_thread_start(harvest, THREAD_TOLD))
         trouble = "no thread for GPU times";
     errno = saved;
     return trouble;

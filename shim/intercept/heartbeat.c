@@ -65,5 +65,5 @@ static void *beat(void *nothing) {
 void heartbeat_begin(void) {
     if (recorder.knobs.heartbeat && recorder.generation == 1 && recorder.header->local_rank < (int32_t)BEATING &&
         neighbours_begin())
-        background_thread_start(beat);
+        background_thread_start(beat, THREAD_UNTOLD);
 }

@@ -15,7 +15,7 @@ import jobs
 
 KINDS = {1: "calls", 2: "anchors", 3: "in flight", 4: "pending", 5: "progress", 6: "definitions", 7: "windows", 8: "lanes",
          9: "ring", 10: "operations", 11: "sites", 12: "peers", 13: "devices", 14: "device anchors", 15: "sensors",
-         16: "transfers", 17: "ring pages"}
+         16: "transfers", 17: "ring pages", 18: "beats"}
 ENTRIES, ENTRY, TABLE_END = 160, struct.Struct("<IIQQII"), 6728  # shim/format.h: the header of format 1.0 ends there
 TABLE = TABLE_END - ENTRIES * ENTRY.size
 WARNED = 4  # of the commands, those of which one in turn is asked whether it says what check counts
