@@ -1,6 +1,9 @@
-# What commtap costs, beside the floor of two bare clock reads and, where they are given, mpiP and IPM.
+# What commtap costs, beside the floor of two bare clock reads and, where their sources are given, mpiP and IPM.
 #
-#   make bench [MPIP_LIB=libmpiP.so] [IPM_LIB=libipm.so] [BENCH_ONLY=percall,churn,recorder,gpu,nccl,startup,tail,report,top,database] [ROUNDS=15]
+#   make bench [MPIP=DIR] [IPM=DIR] [BENCH_ONLY=percall,churn,recorder,gpu,nccl,startup,tail,report,top,database] [ROUNDS=15]
+#
+# DIR: the sources of mpiP (github.com/LLNL/mpiP) and of IPM (github.com/nerscadmin/IPM), which are built for each MPI
+# here and take their turns in the same rounds.
 #
 # Prints a markdown document; test/bench/RESULTS.md holds one with the machine it was measured on.
 
@@ -8,7 +11,8 @@ PYTHON ?= /usr/bin/python3
 ROUNDS ?= 15
 BENCH := $(BUILD)/test/bench
 BENCH_MPIS := $(foreach m,openmpi mpich,$(if $(shell command -v mpicc.$(m)),$(m)))
-BENCH_PROGRAMS := $(foreach m,$(BENCH_MPIS),$(BENCH)/percall.$(m) $(BENCH)/churn.$(m) $(BENCH)/floor.$(m).so) \
+BENCH_PROGRAMS := $(foreach m,$(BENCH_MPIS),$(BENCH)/percall.$(m) $(BENCH)/messages.$(m) $(BENCH)/churn.$(m) $(BENCH)/floor.$(m).so \
+        $(if $(MPIP),$(BENCH)/mpip.$(m).so) $(if $(IPM),$(BENCH)/ipm.$(m).so)) \
     $(BENCH)/spawn $(BENCH)/empty.so $(BENCH)/ring $(BENCH)/stack $(BENCH)/dumps $(BENCH)/gpu \
     $(BENCH)/ncclcall $(BENCH)/launches $(BENCH)/ncclfloor.so $(BENCH)/plugin \
     $(BENCH)/symbols $(BENCH)/large.so
@@ -20,11 +24,24 @@ bench-report: all $(BENCH)/dumps
 
 bench: all $(BENCH_PROGRAMS)
 	@$(PYTHON) test/bench/bench.py --build $(abspath $(BUILD)) --rounds $(ROUNDS) --mpis "$(BENCH_MPIS)" \
-	    --only "$(BENCH_ONLY)" --mpip "$(MPIP_LIB)" --ipm "$(IPM_LIB)"
+	    --only "$(BENCH_ONLY)" $(if $(MPIP),--mpip) $(if $(IPM),--ipm)
 
-$(BENCH)/percall.%: test/bench/percall.c
+$(BENCH)/percall.%: test/bench/percall.c test/bench/median.h
 	@mkdir -p $(@D)
 	mpicc.$* $(COMMON_CFLAGS) -Wno-stringop-overflow $(CFLAGS) $< -o $@
+
+$(BENCH)/messages.%: test/bench/messages.c test/bench/median.h
+	@mkdir -p $(@D)
+	mpicc.$* $(COMMON_CFLAGS) -Wno-stringop-overflow $(CFLAGS) $< -o $@
+
+# What their builds say is beside the library.
+$(BENCH)/mpip.%.so: $(MPIP)/mpiPi.c test/bench/peer.sh
+	@mkdir -p $(@D)
+	test/bench/peer.sh mpip $* $(MPIP) $@
+
+$(BENCH)/ipm.%.so: $(IPM)/src/ipm_core.c test/bench/peer.sh
+	@mkdir -p $(@D)
+	test/bench/peer.sh ipm $* $(IPM) $@
 
 $(BENCH)/churn.%: test/bench/churn.c
 	@mkdir -p $(@D)

@@ -6,16 +6,8 @@
  */
 #include <mpi.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
 
-#define CHUNKS 401 /* short ones: what the scheduler does to some of them leaves the median alone */
-
-static double now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
+#include "test/bench/median.h"
 
 __attribute__((noinline)) static double allreduce(int calls) {
     double sent = 1, received, start = now_ns();
@@ -33,20 +25,6 @@ __attribute__((noinline)) static double exchange(int calls) {
         MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
     }
     return (now_ns() - start) / calls;
-}
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median_of(double (*measure)(int), int calls) {
-    double chunk[CHUNKS];
-    measure(calls);
-    for (int i = 0; i < CHUNKS; i++)
-        chunk[i] = measure(calls);
-    qsort(chunk, CHUNKS, sizeof *chunk, ascending);
-    return chunk[CHUNKS / 2];
 }
 
 int main(int argc, char **argv) {
