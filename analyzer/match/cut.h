@@ -4,10 +4,10 @@
  * Lives here: telling by one record which stretch it ends. Must not live here: choosing cuts
  * (stragglers/comparison_groups.h), times.
  *
- * A stretch ends at a collective of one communicator, at a replay of one that a graph holds, or at a message of one
- * channel (or an epoch that a partner was let into), which has its number in the dump: stretches of equal number are
- * then the same part of the job on all ranks of a comparison group, however late each of them came to it. Where neither
- * occurs equally often on all ranks, time itself is cut into equal slices.
+ * A stretch ends at a collective of one communicator, at a message of one channel (or an epoch that a partner was let
+ * into), which has its number in the dump, or at a replay of one of these that a graph holds: stretches of equal number
+ * are then the same part of the job on all ranks of a comparison group, however late each of them came to it. Where
+ * neither occurs equally often on all ranks, time itself is cut into equal slices.
  */
 #ifndef COMMTAP_MATCH_CUT_H
 #define COMMTAP_MATCH_CUT_H
@@ -27,7 +27,7 @@ enum cut_kind {
 struct cut {
     enum cut_kind kind;
     uint32_t comm; /* local index; COMM_NONE where there is none */
-    bool replays;  /* CUT_COLLECTIVE: at the replays of the captured collective with the number `captured` */
+    bool replays;  /* at the replays of the captured collective or message with the number `captured` */
     uint32_t captured;
     int32_t peer, tag;  /* TAG_ANY: messages without tags, as NCCL's are */
     bool device;        /* it is their launches on the GPU that tell when */
@@ -36,14 +36,14 @@ struct cut {
     int64_t from_ns, slice_ns;
 };
 
-/* Whether the record is about a message that has a number in its channel. */
+/* Whether the record is about a message that has a number in its channel: of one that a graph holds, at its capture. */
 static inline bool has_message_number(const struct record *record) {
     return (record->flags & (FLAG_SEND | FLAG_RECV)) &&
-           !(record->flags & (FLAG_ORDINAL_UNKNOWN | FLAG_CANCELLED | FLAG_FAILED | FLAG_WILDCARD | FLAG_CAPTURED)) &&
+           !(record->flags & (FLAG_ORDINAL_UNKNOWN | FLAG_CANCELLED | FLAG_FAILED | FLAG_WILDCARD)) &&
            record->seq != SEQ_NONE && record->peer >= 0;
 }
 
-/* The same, counted once for each operation. */
+/* The same, counted once for each call. */
 static inline bool is_numbered_message(const struct record *record) {
     return (record->kind == RECORD_CALL || record->kind == RECORD_POST || record->kind == RECORD_PARTNER) &&
            has_message_number(record);
@@ -55,7 +55,8 @@ static inline uint16_t message_direction(const struct record *record) {
 
 static inline bool cut_is_of_channel(const struct cut *cut, const struct record *record) {
     return record->comm == cut->comm && record->peer == cut->peer && (record->tag == cut->tag || cut->tag == TAG_ANY) &&
-           has_message_number(record) && message_direction(record) == cut->direction;
+           has_message_number(record) && message_direction(record) == cut->direction &&
+           (!cut->replays || record->seq == cut->captured);
 }
 
 /* The last of the item's messages that is of the cut's channel; NULL: none. */
@@ -63,7 +64,8 @@ static inline const struct record *cut_message_of(const struct cut *cut, const s
     const struct record *record = item->record;
     bool launch = record->kind == RECORD_GPU || record->kind == RECORD_KERNEL;
     if (launch != cut->device ||
-        (!launch && record->kind != RECORD_CALL && record->kind != RECORD_POST && record->kind != RECORD_PARTNER))
+        (!launch && record->kind != RECORD_CALL && record->kind != RECORD_POST && record->kind != RECORD_PARTNER) ||
+        cut->replays != (item->replay > 0) || (!cut->replays && record->flags & FLAG_CAPTURED))
         return NULL;
     for (uint32_t i = item->message_count; i-- > 0;)
         if (cut_is_of_channel(cut, &item->messages[i]))
@@ -81,7 +83,9 @@ static inline uint32_t cut_ends_at(const struct cut *cut, const struct match_rec
     if (collective && !(record->flags & (FLAG_STARTED | FLAG_CAPTURED)))
         return record->seq;
     const struct record *message = cut->kind == CUT_MESSAGE ? cut_message_of(cut, item) : NULL;
-    return message ? message->seq : SEQ_NONE;
+    if (!message)
+        return SEQ_NONE;
+    return cut->replays ? item->replay : message->seq;
 }
 
 /* CUT_TIME: the slice that a moment lies in. */

@@ -20,6 +20,7 @@ void group_messages_init(struct group_messages *groups, uint64_t interval) {
 void group_messages_free(struct group_messages *groups) {
     free_table(&groups->young);
     free_table(&groups->old);
+    free_table(&groups->captured);
 }
 
 void group_messages_walked(struct group_messages *groups, uint64_t records) {
@@ -52,12 +53,34 @@ const struct posted_group *group_messages_find(const struct group_messages *grou
     return groups->young.count + groups->old.count > 0 ? find(groups, dump, op) : NULL;
 }
 
+const struct posted_group *group_messages_captured(const struct group_messages *groups, uint32_t dump, uint32_t op) {
+    return posted_groups_find(&groups->captured, &(struct group_key){dump, op});
+}
+
+static void forget(struct group_messages *groups, const struct group_key *key) {
+    posted_groups_remove(&groups->young, key);
+    posted_groups_remove(&groups->old, key);
+}
+
+bool group_messages_capture(struct group_messages *groups, uint32_t dump, uint32_t op) {
+    const struct group_key key = {dump, op};
+    struct posted_group *group = find(groups, dump, op);
+    if (!group)
+        return true;
+    struct posted_group *kept = posted_groups_add(&groups->captured, &key);
+    if (!kept)
+        return false;
+    free(kept->messages); /* damage: the number twice */
+    *kept = *group;
+    forget(groups, &key);
+    return true;
+}
+
 void group_messages_drop(struct group_messages *groups, uint32_t dump, uint32_t op) {
     const struct group_key key = {dump, op};
     struct posted_group *group = find(groups, dump, op);
     if (!group)
         return;
     free(group->messages);
-    posted_groups_remove(&groups->young, &key);
-    posted_groups_remove(&groups->old, &key);
+    forget(groups, &key);
 }

@@ -5,7 +5,8 @@
  * Must not live here: times, pairing sends with receives (messages.h).
  *
  * A launch that never comes, because its record was lost or the process ended, leaves its messages behind: they are
- * given up when a fixed number of records has been walked since.
+ * given up when a fixed number of records has been walked since. Those of a group that a graph holds are kept: it may
+ * be launched to the end.
  */
 #ifndef COMMTAP_MATCH_GROUP_MESSAGES_H
 #define COMMTAP_MATCH_GROUP_MESSAGES_H
@@ -25,6 +26,7 @@ struct posted_group {
 
 struct group_messages {
     struct hash_table young, old; /* of groups */
+    struct hash_table captured;   /* of groups that graphs hold */
     uint64_t turn_at;             /* records walked at which young becomes old and old is given up */
     uint64_t interval;            /* from turn to turn */
 };
@@ -44,8 +46,12 @@ static inline bool is_message_of_group(const struct record *record, const struct
 
 /* Keeps such a record. Returns false when memory is short. */
 bool group_messages_post(struct group_messages *groups, uint32_t dump, const struct record *record);
+/* That group, of which all is posted now, was captured: a graph holds it. Returns false when memory is short. */
+bool group_messages_capture(struct group_messages *groups, uint32_t dump, uint32_t op);
 /* What the group with that number posted, NULL where it is none; valid until the next call of another function. */
 const struct posted_group *group_messages_find(const struct group_messages *groups, uint32_t dump, uint32_t op);
+/* The same of a group that a graph holds. */
+const struct posted_group *group_messages_captured(const struct group_messages *groups, uint32_t dump, uint32_t op);
 /* The group's launch has come by. */
 void group_messages_drop(struct group_messages *groups, uint32_t dump, uint32_t op);
 

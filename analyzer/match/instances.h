@@ -31,6 +31,8 @@ struct match_member {
     uint16_t call;       /* index into the directory's calls, CALL_UNKNOWN */
     bool shared;         /* what it was waited for in may have waited for other operations, too: a Wait or Test call
                             that saw several complete, or the launch of an NCCL group */
+    bool in_collective;  /* of a message: the launch of its group is that of a collective, too, which nobody leaves
+                            before all have come: who was waited for is told there */
     bool bystander;      /* of the root's group on an intercommunicator, not the root: takes no part */
     uint32_t lane;       /* its record: that ticket of this lane of the member's dump */
     uint64_t ticket;
@@ -135,6 +137,9 @@ struct match_sink {
     void (*instance)(void *state, const struct match_instance *instance);
     void (*record)(void *state, const struct match_record *record);
     void (*message)(void *state, const struct match_message *message);
+    /* A message between GPUs once more, to the worker that gets what its sender receives: several that are sent and
+     * received at once end together. */
+    void (*sent)(void *state, const struct match_message *message);
     /* Of an epoch among groups: the call that was needed as the send, the one that needs it as the receive, the tag an
      * enum epoch_need. */
     void (*epoch)(void *state, const struct match_message *message);

@@ -88,6 +88,7 @@ struct match_walk {
     struct channel *channels;  /* one per communicator */
     struct hash_table started; /* channels of persistent and captured collectives */
     struct messages messages;
+    struct messages sent; /* between GPUs, for sink->sent */
     struct group_messages groups;
     struct epochs epochs;
     const struct wildcards *wildcards; /* per dump; shared by the workers */
@@ -316,6 +317,7 @@ static struct match_member half_member(struct match_walk *walk, const struct mat
         member.leave = member.enter;
     member.wait = record->kind == RECORD_DONE ? member.leave : member.enter;
     member.shared = item->message_count > 0;
+    member.in_collective = member.shared && record->flags & FLAG_COLLECTIVE;
     return member;
 }
 
@@ -351,6 +353,7 @@ static bool make_half(struct match_walk *walk, const struct match_record *item, 
         .send = send,
         .dump = (uint32_t)item->dump,
         .receiver = send ? communicator->dump_of[position] : (uint32_t)item->dump,
+        .sender = send ? (uint32_t)item->dump : communicator->dump_of[position],
         .op = record->op,
         .device = device,
         .synchronous = (record->flags & FLAG_SYNCHRONOUS) != 0,
@@ -359,6 +362,15 @@ static bool make_half(struct match_walk *walk, const struct match_record *item, 
         .error = device ? walk->clock->device_error[item->dump] : 0,
     };
     return true;
+}
+
+/* The message once more, for the sender's worker: it is counted for the receiver's. */
+static bool arrive_sent(struct match_walk *walk, const struct message_half *half) {
+    const struct match_sink once_more = {.message = walk->owner.sink->sent};
+    struct match_totals ignored = {0};
+    if (!once_more.message || !half->device || (half->sender & (walk->workers - 1)) != walk->owner.worker)
+        return true;
+    return messages_arrive(&walk->sent, half, &once_more, walk->owner.state, &ignored);
 }
 
 /* `record`: as in make_half. */
@@ -375,6 +387,7 @@ static void walk_message(struct match_walk *walk, const struct match_record *ite
     }
     half.member.before = item->record->kind == RECORD_CALL ? lane->called : MATCH_ABSENT;
     bool held = waited_for && pass(walk, lane, half.member.leave);
+    walk->failed |= !arrive_sent(walk, &half);
     if ((half.receiver & (walk->workers - 1)) != walk->owner.worker)
         return;
     walk->totals.halves++;
@@ -485,7 +498,7 @@ static bool is_blocking_send(const struct match_walk *walk, const struct match_r
     return !call->nonblocking && (call->call_class == CLASS_SEND || call->call_class == CLASS_SENDRECV);
 }
 
-/* A launch on a GPU that happened once: of the groups that graphs replay the messages are not on record each time. */
+/* A launch on a GPU that happened once. */
 static bool is_launch(const struct record *record) {
     return (record->kind == RECORD_GPU || record->kind == RECORD_KERNEL) && !(record->flags & FLAG_CAPTURED);
 }
@@ -519,8 +532,8 @@ static void hand_out_record(struct match_walk *walk, struct match_record item) {
     walk->owner.sink->record(walk->owner.state, &item);
 }
 
-/* Whether this worker will be asked for a message of a group: by its launch, or for its receive. Where launches have no
- * times nobody will. */
+/* Whether this worker will be asked for a message of a group: by its launch, or for its two ends. Where launches have
+ * no times nobody will. */
 static bool is_message_to_keep(struct match_walk *walk, const struct match_record *item) {
     const struct match_directory *directory = walk->owner.directory;
     const struct record *record = item->record;
@@ -530,19 +543,29 @@ static bool is_message_to_keep(struct match_walk *walk, const struct match_recor
         !dump_has_device_times(directory->dumps[item->dump]))
         return false;
     return (item->dump & others) == walk->owner.worker ||
-           (make_half(walk, item, record, &half) && (half.receiver & others) == walk->owner.worker);
+           (make_half(walk, item, record, &half) &&
+            ((half.receiver & others) == walk->owner.worker || (half.sender & others) == walk->owner.worker));
+}
+
+/* The messages of the group that the item is the launch of, NULL where it is none. Which of a captured group's they are
+ * tells the number of the replay. */
+static const struct posted_group *group_launched(const struct match_walk *walk, const struct match_record *item) {
+    if (is_launch(item->record))
+        return group_messages_find(&walk->groups, (uint32_t)item->dump, item->record->op);
+    return item->replay > 0 ? group_messages_captured(&walk->groups, (uint32_t)item->dump, item->record->op) : NULL;
 }
 
 static void note_messages_of_groups(struct match_walk *walk, struct match_record *item) {
     const struct record *record = item->record;
-    const struct posted_group *group =
-        is_launch(record) ? group_messages_find(&walk->groups, (uint32_t)item->dump, record->op) : NULL;
+    const struct posted_group *group = group_launched(walk, item);
     if (group) {
         item->messages = group->messages;
         item->message_count = group->count;
     }
     if (is_message_to_keep(walk, item))
         walk->failed |= !group_messages_post(&walk->groups, (uint32_t)item->dump, record);
+    else if (record->kind == RECORD_GROUP && record->flags & FLAG_CAPTURED)
+        walk->failed |= !group_messages_capture(&walk->groups, (uint32_t)item->dump, record->op);
 }
 
 static void walk_record(struct match_walk *walk, size_t dump, const struct record *record) {
@@ -581,7 +604,7 @@ static void walk_record(struct match_walk *walk, size_t dump, const struct recor
     walk->totals.records += mine;
     if (handed_out && !first)
         hand_out_record(walk, item);
-    if (item.message_count > 0)
+    if (item.message_count > 0 && is_launch(record))
         group_messages_drop(&walk->groups, (uint32_t)dump, record->op);
 }
 
@@ -599,6 +622,7 @@ static bool walk_begin(struct match_walk *walk) {
     uint64_t interval = (uint64_t)directory->dump_count * HALVES_PER_DUMP;
     interval = interval > HALVES_INTERVAL ? interval : HALVES_INTERVAL;
     messages_init(&walk->messages, interval);
+    messages_init(&walk->sent, interval);
     group_messages_init(&walk->groups, interval);
     epochs_init(&walk->epochs, interval);
     for (size_t d = 0; d < directory->dump_count; d++) {
@@ -638,7 +662,9 @@ static void walk_end(struct match_walk *walk) {
             channel_free(channel);
         free(channel);
     }
+    struct match_totals ignored = {0};
     messages_free(&walk->messages, &walk->totals);
+    messages_free(&walk->sent, &ignored);
     group_messages_free(&walk->groups);
     epochs_free(&walk->epochs);
     hash_table_free(&walk->started);
@@ -658,7 +684,9 @@ static unsigned walk_batch(struct match_walk *walk) {
         taken++;
     }
     walk->walked += taken;
+    struct match_totals ignored = {0};
     messages_walked(&walk->messages, walk->walked, &walk->totals);
+    messages_walked(&walk->sent, walk->walked, &ignored);
     group_messages_walked(&walk->groups, walk->walked);
     epochs_walked(&walk->epochs, walk->walked);
     if (taken == BATCH) {

@@ -59,7 +59,7 @@ static int64_t find_release(const struct messages *messages, const struct messag
                             const struct message_half *receive) {
     const struct match_member *sent = &send->member;
     struct taken_key key = channel_of(send);
-    const struct taken *taken = send->device && receive->device && !sent->shared && sent->leave < receive->member.enter
+    const struct taken *taken = send->device && receive->device && sent->leave < receive->member.enter
                                     ? taken_table_find(&messages->taken, &key)
                                     : NULL;
     int64_t released = MATCH_ABSENT, until = add_ns(sent->leave, add_ns(send->error, receive->error));

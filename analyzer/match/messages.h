@@ -26,6 +26,7 @@ struct message_half {
     bool send; /* this half; else the receive */
     uint32_t dump;
     uint32_t receiver; /* the receiver's dump: its worker has the message */
+    uint32_t sender;   /* the sender's */
     uint32_t op;
     bool synchronous, device;
     uint64_t bytes;

@@ -111,11 +111,21 @@ static void take_instance(void *state, const struct match_instance *instance) {
         add_match(worker, communicator->dump_of[i], &instance->members[i]);
 }
 
+static bool is_message_counted(const struct step_worker *worker, const struct match_message *message) {
+    const struct match_communicator *communicator = &worker->directory->communicators[message->communicator];
+    return is_wait_counted(worker, message->receive.call, communicator->name, communicator->uid, message->bytes) ||
+           is_wait_counted(worker, message->send.call, communicator->name, communicator->uid, message->bytes);
+}
+
+static void take_sent(void *state, const struct match_message *message) {
+    struct step_worker *worker = state;
+    if (is_message_counted(worker, message))
+        waits_add_sent(&worker->waits, message);
+}
+
 static void take_message(void *state, const struct match_message *message) {
     struct step_worker *worker = state;
-    const struct match_communicator *communicator = &worker->directory->communicators[message->communicator];
-    if (!is_wait_counted(worker, message->receive.call, communicator->name, communicator->uid, message->bytes) &&
-        !is_wait_counted(worker, message->send.call, communicator->name, communicator->uid, message->bytes))
+    if (!is_message_counted(worker, message))
         return;
     waits_add_message(&worker->waits, message);
     add_match(worker, message->from_dump, &message->send);
@@ -229,8 +239,11 @@ static bool set_waits(struct steps *steps, const struct step_worker *workers, un
 /* ---- the walk ---------------------------------------------------------------------------------------------------- */
 
 static bool walk_waits(struct step_worker *work, const struct common_clock *clock, unsigned workers) {
-    const struct match_sink sink = {
-        .instance = take_instance, .message = take_message, .epoch = take_epoch, .record = take_record};
+    const struct match_sink sink = {.instance = take_instance,
+                                    .message = take_message,
+                                    .sent = take_sent,
+                                    .epoch = take_epoch,
+                                    .record = take_record};
     void *states[MATCH_WORKERS_MAX];
     struct match_totals totals;
     for (unsigned w = 0; w < workers; w++)

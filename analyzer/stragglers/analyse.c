@@ -56,12 +56,23 @@ static void take_instance(void *state, const struct match_instance *instance) {
     replay_add_instance(worker->replay, worker->number, instance);
 }
 
+static bool is_message_shown(const struct analysis_worker *worker, const struct match_message *message) {
+    const struct match_communicator *communicator = &worker->analysis->directory->communicators[message->communicator];
+    return is_wait_shown(worker, communicator, message->send.call, message->bytes) ||
+           is_wait_shown(worker, communicator, message->receive.call, message->bytes);
+}
+
+static void take_sent(void *state, const struct match_message *message) {
+    struct analysis_worker *worker = state;
+    waits_add_sent(&worker->waits, message);
+    if (is_message_shown(worker, message))
+        waits_add_sent(&worker->shown, message);
+}
+
 static void take_message(void *state, const struct match_message *message) {
     struct analysis_worker *worker = state;
     waits_add_message(&worker->waits, message);
-    const struct match_communicator *communicator = &worker->analysis->directory->communicators[message->communicator];
-    if (is_wait_shown(worker, communicator, message->send.call, message->bytes) ||
-        is_wait_shown(worker, communicator, message->receive.call, message->bytes))
+    if (is_message_shown(worker, message))
         waits_add_message(&worker->shown, message);
     links_add(&worker->links, message);
     replay_add_message(worker->replay, worker->number, message);
@@ -143,6 +154,7 @@ static bool walk_with(struct straggler_analysis *analysis, struct delay_costs_bu
     sink->instance = take_instance;
     sink->record = take_record;
     sink->message = take_message;
+    sink->sent = take_sent;
     sink->epoch = take_epoch;
     done = done && match_run(analysis->clock, analysis->directory, sink, states, workers, &analysis->totals);
     for (unsigned w = 0; w < workers; w++) {

@@ -5,6 +5,7 @@
 
 #include "analyzer/base/hash_table.h"
 #include "analyzer/load/gpu_view.h"
+#include "analyzer/load/replays.h"
 
 enum {
     MESSAGES_MIN = 16,   /* of a channel: two stretches for each of TIME_BATCHES_MIN batches */
@@ -17,6 +18,7 @@ struct channel_key {
     uint32_t comm;
     int32_t peer, tag;
     uint32_t direction;
+    uint32_t captured; /* number of the message that a graph holds, whose replays count as messages; SEQ_NONE: none */
 };
 
 /* A channel as one of its ends saw it. */
@@ -27,6 +29,15 @@ struct channel_use {
 };
 
 HASH_TABLE_OF(channel_uses, struct channel_use, struct channel_key);
+
+/* How often graphs replayed a launch, by its number or that of its group. */
+struct replayed_launch {
+    uint32_t key;     /* that number */
+    uint32_t replays; /* since the beginning of the run */
+    uint32_t seen;    /* of them, on record */
+};
+
+HASH_TABLE_OF(replayed_launches, struct replayed_launch, uint32_t);
 
 struct message_cuts {
     struct comparison_groups *groups;
@@ -51,40 +62,75 @@ static bool is_of_nccl(const struct match_directory *directory, size_t dump, con
     return call != CALL_UNKNOWN && directory->calls[call].name->api == API_NCCL;
 }
 
-static bool note_message(struct hash_table *channels, const struct record *record, bool nccl) {
-    struct channel_key key = {record->comm, record->peer, nccl ? TAG_ANY : record->tag, message_direction(record)};
+/* A message of a group goes by the number of the group's launch. */
+static const struct replayed_launch *replays_of(const struct hash_table *replayed, const struct record *record) {
+    uint32_t op = record->tag > 0 ? (uint32_t)record->tag : record->op;
+    return replayed->count > 0 ? replayed_launches_find(replayed, &op) : NULL;
+}
+
+static bool note_message(struct hash_table *channels, const struct record *record, bool nccl,
+                         const struct replayed_launch *replayed) {
+    struct channel_key key = {record->comm, record->peer, nccl ? TAG_ANY : record->tag, message_direction(record),
+                              replayed ? record->seq : SEQ_NONE};
     struct channel_use *use =
         channels->count < CHANNELS_MOST ? channel_uses_add(channels, &key) : channel_uses_find(channels, &key);
     if (!use)
         return channels->count >= CHANNELS_MOST;
-    if (record->seq >= use->messages)
-        use->messages = record->seq + 1;
-    use->seen++;
+    uint32_t messages = replayed ? replayed->replays : record->seq + 1;
+    if (messages > use->messages)
+        use->messages = messages;
+    use->seen += replayed ? replayed->seen : 1;
     return true;
 }
 
-static bool note_record(struct message_cuts *cuts, uint32_t dump, const struct record *record) {
+static bool note_record(struct message_cuts *cuts, uint32_t dump, const struct record *record,
+                        const struct hash_table *replayed) {
     int64_t begin = record_begin(cuts->clock, dump, record), end = record_end(cuts->clock, dump, record);
     int64_t last = begin > end ? begin : end;
     if (last > cuts->last_ns[dump])
         cuts->last_ns[dump] = last;
-    return !is_numbered_message(record) ||
-           note_message(&cuts->channels[dump], record, is_of_nccl(cuts->directory, dump, record));
+    if (!is_numbered_message(record))
+        return true;
+    bool nccl = is_of_nccl(cuts->directory, dump, record);
+    const struct replayed_launch *held = nccl ? replays_of(replayed, record) : NULL;
+    return (record->flags & FLAG_CAPTURED && !held) || note_message(&cuts->channels[dump], record, nccl, held);
+}
+
+static bool note_replay(struct hash_table *replayed, const struct record *record, uint32_t number) {
+    struct replayed_launch *launch = number > 0 ? replayed_launches_add(replayed, &record->op) : NULL;
+    if (!launch)
+        return number == 0;
+    launch->replays = number > launch->replays ? number : launch->replays;
+    launch->seen++;
+    return true;
+}
+
+/* One lane: what graphs replayed on a GPU's, or the messages of any. */
+static bool read_lane(struct message_cuts *cuts, uint32_t d, uint32_t lane, struct hash_table *replayed, bool replays) {
+    const struct dump *dump = cuts->directory->dumps[d];
+    struct record_cursor cursor;
+    struct replay_reader reader = {0};
+    bool done = record_cursor_begin(&cursor, dump, lane);
+    for (const struct record *r = done ? record_cursor_next(&cursor) : NULL; r && done;
+         r = record_cursor_next(&cursor)) {
+        uint32_t number = replays ? replay_of_record(&reader, r).number : 0;
+        if (dump_shows(dump, r))
+            done = replays ? note_replay(replayed, r, number) : note_record(cuts, d, r, replayed);
+    }
+    record_cursor_end(&cursor);
+    return done;
 }
 
 static bool read_channels(struct message_cuts *cuts, uint32_t d) {
     const struct dump *dump = cuts->directory->dumps[d];
-    for (uint32_t l = 0; l < dump->lane_count; l++) {
-        struct record_cursor cursor;
-        bool done = record_cursor_begin(&cursor, dump, l);
-        for (const struct record *r = done ? record_cursor_next(&cursor) : NULL; r && done;
-             r = record_cursor_next(&cursor))
-            done = !dump_shows(dump, r) || note_record(cuts, d, r);
-        record_cursor_end(&cursor);
-        if (!done)
-            return false;
-    }
-    return true;
+    struct hash_table replayed = {0};
+    bool done = true;
+    for (uint32_t l = 0; l < dump->lane_count && done; l++)
+        done = !dump_lane_is_device(&dump->lanes[l]) || read_lane(cuts, d, l, &replayed, true);
+    for (uint32_t l = 0; l < dump->lane_count && done; l++)
+        done = read_lane(cuts, d, l, &replayed, false);
+    hash_table_free(&replayed);
+    return done;
 }
 
 /* The dump at the other end, NOWHERE where it has none. */
@@ -141,13 +187,16 @@ static bool is_about(uint32_t messages, uint32_t wanted) {
     return apart <= SLACK;
 }
 
-/* Sends tell best when a stretch of work is over. Of several channels the first by communicator, partner and tag. */
+/* Sends tell best when a stretch of work is over. Of several channels the first by communicator, partner, tag and
+ * number. */
 static bool is_better(const struct channel_key *a, const struct channel_key *b) {
     if (a->direction != b->direction)
         return a->direction == FLAG_SEND;
     if (a->comm != b->comm)
         return a->comm < b->comm;
-    return a->peer != b->peer ? a->peer < b->peer : a->tag < b->tag;
+    if (a->peer != b->peer)
+        return a->peer < b->peer;
+    return a->tag != b->tag ? a->tag < b->tag : a->captured < b->captured;
 }
 
 /* The dump's channel that carries about so many messages; NULL: none. */
@@ -203,6 +252,8 @@ static void make_group(struct message_cuts *cuts, struct cut cut, uint32_t messa
             groups->cuts[dump].direction = (uint16_t)use->key.direction;
             groups->cuts[dump].device = use->key.tag == TAG_ANY && dump_has_device_times(cuts->directory->dumps[dump]);
             groups->cuts[dump].messages = use->seen;
+            groups->cuts[dump].replays = use->key.captured != SEQ_NONE;
+            groups->cuts[dump].captured = use->key.captured;
         }
     }
     groups->collectives[groups->count] = collectives;

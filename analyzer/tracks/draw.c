@@ -219,6 +219,10 @@ static void take_message(void *state, const struct match_message *message) {
     draw_settled(drawing, message->to_dump, message->receive.lane);
 }
 
+static void take_sent(void *state, const struct match_message *message) {
+    waits_add_sent(&((struct drawing *)state)->waits, message);
+}
+
 static void take_epoch(void *state, const struct match_message *need) {
     waits_add_epoch(&((struct drawing *)state)->waits, need);
 }
@@ -251,6 +255,7 @@ static bool walk(struct drawing *drawing) {
     const struct match_sink sink = {.instance = take_instance,
                                     .record = take_record,
                                     .message = take_message,
+                                    .sent = take_sent,
                                     .epoch = take_epoch,
                                     .record_first = true,
                                     .progress = request->progress,

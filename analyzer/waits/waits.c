@@ -459,12 +459,12 @@ static void charge_message(struct waits *waits, enum wait_state state, const str
                                         .channel = channel_of(pair->dump, pair->cause)});
 }
 
-/* A Wait call that several receives completed in, or a call that needed several partners of an epoch; who came last is
- * known when no more of them can turn up. */
+/* A Wait call that several receives completed in, a group of sends and receives on a GPU, or a call that needed several
+ * partners of an epoch; who came last is known when no more of them can turn up. */
 struct receive_wait {
     enum wait_state state;
     int64_t since, until;
-    int64_t second; /* until when it would have waited without the last sender */
+    int64_t second; /* until when it would have waited without the one that came last */
     struct waiting_pair pair;
 };
 enum { RECEIVE_WAITS = 64 }; /* kept per rank: messages are paired within a few hundred records */
@@ -475,6 +475,20 @@ struct receive_waits {
 
 static void settle_receive_wait(struct waits *waits, const struct receive_wait *wait) {
     charge_message(waits, wait->state, &wait->pair, wait->until, wait->until - wait->since, wait->until - wait->second);
+}
+
+/* Sends and receives of a group end together. */
+static bool is_same_wait(const struct receive_wait *wait, enum wait_state state, int64_t since) {
+    bool messages = (wait->state == WAIT_LATE_SENDER || wait->state == WAIT_LATE_RECEIVER) &&
+                    (state == WAIT_LATE_SENDER || state == WAIT_LATE_RECEIVER);
+    return wait->since == since && (wait->state == state || messages);
+}
+
+/* Whether that one ended the wait, and not the one noted so far: in whatever order they turn up, the same one does. */
+static bool came_later(const struct receive_wait *wait, enum wait_state state, uint32_t cause, int64_t until) {
+    if (until != wait->until)
+        return until > wait->until;
+    return cause != wait->pair.cause ? cause < wait->pair.cause : state < wait->state;
 }
 
 static void note_receive_wait(struct waits *waits, enum wait_state state, const struct waiting_pair *pair,
@@ -488,14 +502,16 @@ static void note_receive_wait(struct waits *waits, enum wait_state state, const 
     }
     struct receive_wait *items = (*receiving)->items;
     for (uint32_t i = 0; i < (*receiving)->count; i++) {
-        if (items[i].since != since || items[i].state != state)
+        if (!is_same_wait(&items[i], state, since))
             continue;
-        bool later = until > items[i].until || (until == items[i].until && pair->cause < items[i].pair.cause);
+        bool later = came_later(&items[i], state, pair->cause, until);
         int64_t second = later ? items[i].until : until;
-        items[i].second = second > items[i].second ? second : items[i].second;
+        if (pair->cause != items[i].pair.cause && second > items[i].second)
+            items[i].second = second;
         if (later) {
             items[i].until = until;
             items[i].pair = *pair;
+            items[i].state = state;
         }
         return;
     }
@@ -535,7 +551,8 @@ void waits_add_message(struct waits *waits, const struct match_message *message)
         left.enter = send->wait;
         left.stack = match_member_waited_at(send);
     }
-    int64_t wait = message_wait(waits, receive, &left, to, from, message->device), since = blocked_since(receive);
+    int64_t since = blocked_since(receive);
+    int64_t wait = receive->in_collective ? 0 : message_wait(waits, receive, &left, to, from, message->device);
     struct waiting_pair late_sender = {to, from, match_member_waited_at(receive), left.stack, receive->lane};
     if (wait > 0 && receive->shared)
         note_receive_wait(waits, WAIT_LATE_SENDER, &late_sender, since, since + wait);
@@ -554,6 +571,22 @@ void waits_add_message(struct waits *waits, const struct match_message *message)
         charge_message(waits, WAIT_LATE_RECEIVER,
                        &(struct waiting_pair){from, to, match_member_waited_at(send), receive->stack, send->lane},
                        blocked_since(send) + wait, wait, wait);
+}
+
+/* A group is over when all of it is: what it waited for one receiver that came after it, no longer than until all was
+ * over, it may have waited for another, or for a sender. */
+void waits_add_sent(struct waits *waits, const struct match_message *message) {
+    const struct match_member *send = &message->send, *receive = &message->receive;
+    uint32_t from = message->from_dump, to = message->to_dump;
+    int64_t came = message->released != MATCH_ABSENT ? message->released : receive->enter;
+    bool rendezvous = message->released != MATCH_ABSENT || send->leave > came;
+    if (!message->device || !send->shared || send->in_collective || !rendezvous)
+        return;
+    came = came < send->leave ? came : send->leave;
+    if (came - send->enter <= clocks_error(waits, from, to, true)) /* counted with what it receives */
+        return;
+    struct waiting_pair pair = {from, to, send->stack, receive->stack, send->lane};
+    note_receive_wait(waits, WAIT_LATE_RECEIVER, &pair, send->enter, came);
 }
 
 /* Who left before the other one came did not need it. */

@@ -124,6 +124,9 @@ void waits_free(struct waits *waits);
 void waits_add(struct waits *waits, const struct match_instance *instance);
 /* Takes one message. All messages to one rank have to come to one `waits`, as they do (match.h). */
 void waits_add_message(struct waits *waits, const struct match_message *message);
+/* Takes what one rank sent in a group on a GPU: what the group waited for a receiver, or for whoever else came last.
+ * All of one rank has to come to the `waits` that gets what it receives, as it does. */
+void waits_add_sent(struct waits *waits, const struct match_message *message);
 /* Takes what one rank needed of another in an epoch among groups; otherwise as waits_add_message. */
 void waits_add_epoch(struct waits *waits, const struct match_message *need);
 /* After the last one. */

@@ -149,6 +149,22 @@ def test_a_rank_late_in_a_captured_step_is_named(start, mode, where_late):
     assert "rank 2 is late by" in text and where_late in text and "data loading" not in text
 
 
+def test_captured_messages_are_matched_at_each_replay(start):
+    """A graph that passes values on in a group, and reduces nothing: rank 2's partners wait for it at every replay, the one
+    that sends to it, too."""
+    replays = 60
+    job = start("passed-on", replays)
+    late = int(dict(line.split() for line in job.end()[LATE].splitlines())["late_us"]) * 1e-6
+    result = jobs.report(job.where)
+    coverage, lost = result["coverage"], result["losses"]["replays_untimed"]
+    assert RANKS * replays - 2 * lost <= coverage["messages_matched"] <= RANKS * replays - lost / 2
+    straggler, = jobs.stragglers(result)
+    assert (straggler["kind"], straggler["rank"]) == ("rank", LATE)
+    costs = {row["rank"]: row["caused_seconds"] for row in result["ranks"]}
+    assert max(costs, key=costs.get) == LATE and costs[LATE] > 0.8 * sum(costs.values())
+    assert costs[LATE] > 0.8 * late * 7 / 8  # at least one of the others waits
+
+
 def test_calls_that_limit_the_device_are_pointed_out(play):
     """Everybody's calls take long: the launches begin inside them, and nobody is late."""
     result = jobs.report(play("steady", 30, faults="host-delay ms=4"))

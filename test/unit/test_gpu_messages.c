@@ -36,6 +36,10 @@ static void keep_message(void *state, const struct match_message *message) {
     kept->items[kept->count++] = *message;
 }
 
+static void keep_sent(void *state, const struct match_message *message) {
+    waits_add_sent(&((struct kept *)state)->waits, message);
+}
+
 static void keep_record(void *state, const struct match_record *item) {
     struct kept *kept = state;
     kept->in_groups += item->message_count;
@@ -46,7 +50,7 @@ static void keep_record(void *state, const struct match_record *item) {
 }
 
 static struct match_totals match(struct hand_job *job, struct kept *kept) {
-    const struct match_sink sink = {.message = keep_message, .record = keep_record};
+    const struct match_sink sink = {.message = keep_message, .sent = keep_sent, .record = keep_record};
     struct match_totals totals;
     void *state = kept;
     memset(kept, 0, sizeof *kept);
@@ -225,6 +229,117 @@ static void a_group_waits_for_the_one_that_came_late(void **state) {
     finish(&job, &kept);
 }
 
+/* A graph holds the same: its messages were posted at the capture, and are those of each replay. Rank 1 is late by 600
+ * in the first replay, by 700 in the second. */
+static void a_captured_group_waits_in_each_replay(void **state) {
+    (void)state;
+    struct hand_job job;
+    make(&job, 2, 0);
+    for (unsigned rank = 0; rank < 2; rank++) {
+        struct record send = posted(FLAG_SEND, 1 - (int32_t)rank, 0, 1, 2, 100);
+        struct record receive = posted(FLAG_RECV, 1 - (int32_t)rank, 0, 3, 2, 110);
+        struct record end = {.kind = RECORD_GROUP,
+                             .call = GROUP_END,
+                             .flags = FLAG_CAPTURED,
+                             .peer = PEER_NONE,
+                             .seq = SEQ_NONE,
+                             .op = 2,
+                             .tag = TAG_NONE,
+                             .t0 = 120,
+                             .t1 = 125};
+        dump_builder_record(job.builders[rank], 0, &send);
+        dump_builder_record(job.builders[rank], 0, &receive);
+        dump_builder_record(job.builders[rank], 0, &end);
+        end.kind = RECORD_GPU;
+        end.tag = 0;
+        for (unsigned i = 1; i <= 2; i++) {
+            end.t0 = 1000 * (uint64_t)i + (500 + 100 * (uint64_t)i) * rank;
+            end.t1 = 1000 * (uint64_t)i + 950;
+            replayed(&job, rank, &end, i);
+        }
+    }
+    hand_job_open(&job, 2);
+    struct match_totals totals = match(&job, &kept);
+    assert_int_equal(kept.in_groups, 8);
+    assert_int_equal(totals.messages, 4);
+    assert_int_equal(totals.halves_alone + totals.halves_unmatchable, 0);
+    assert_int_equal(kept.waits.ranks[0].wait_ns, 600 + 700);
+    assert_int_equal(kept.waits.ranks[1].waited_for_ns, 600 + 700);
+    finish(&job, &kept);
+}
+
+/* A group of a rank with `count` messages, each to or from another one, and its launch. */
+static void group_of(struct hand_job *job, unsigned rank, const uint16_t *flags, const int32_t *peers, unsigned count,
+                     uint64_t enter, uint64_t leave) {
+    for (unsigned i = 0; i < count; i++) {
+        struct record record = posted(flags[i], peers[i], 0, i ? 2 + i : 1, 2, 100 + 10 * (uint64_t)i);
+        dump_builder_record(job->builders[rank], 0, &record);
+    }
+    launch(job, rank, 2, 140, enter, leave);
+}
+
+/* Whom a group waited for that reduces, too, the reduction tells: the same time is not counted for its messages again.
+ */
+static void a_group_that_reduces_too_waits_once(void **state) {
+    (void)state;
+    struct hand_job job;
+    make(&job, 2, 0);
+    for (unsigned rank = 0; rank < 2; rank++) {
+        const struct record reduced = {.kind = RECORD_GPU,
+                                       .call = GROUP_END,
+                                       .flags = FLAG_COLLECTIVE,
+                                       .peer = PEER_NONE,
+                                       .op = 2,
+                                       .t0 = 300 + 600 * rank,
+                                       .t1 = 950};
+        struct record send = posted(FLAG_SEND, 1 - (int32_t)rank, 0, 1, 2, 100);
+        struct record receive = posted(FLAG_RECV, 1 - (int32_t)rank, 0, 3, 2, 110);
+        dump_builder_record(job.builders[rank], 0, &send);
+        dump_builder_record(job.builders[rank], 0, &receive);
+        dump_builder_record(job.builders[rank], 1, &reduced);
+    }
+    hand_job_open(&job, 2);
+    assert_int_equal(match(&job, &kept).messages, 2);
+    assert_int_equal(kept.waits.ranks[0].wait_ns, 0); /* of the messages: reductions are not looked at here */
+    assert_int_equal(kept.waits.ranks[1].waited_for_ns, 0);
+    finish(&job, &kept);
+}
+
+/* Rank 0 sends to ranks 1 and 2, of which the second comes last; rank 3 has nothing to do with it. */
+static void a_group_of_sends_waits_for_the_last_receiver(void **state) {
+    (void)state;
+    for (unsigned workers = 1; workers <= 4; workers *= 2) {
+        static struct kept parts[4];
+        const struct match_sink sink = {.message = keep_message, .sent = keep_sent};
+        struct match_totals totals;
+        struct hand_job job;
+        void *states[4] = {&parts[0], &parts[1], &parts[2], &parts[3]};
+        make(&job, 4, 0);
+        group_of(&job, 0, (uint16_t[]){FLAG_SEND, FLAG_SEND}, (int32_t[]){1, 2}, 2, 200, 950);
+        group_of(&job, 1, (uint16_t[]){FLAG_RECV}, (int32_t[]){0}, 1, 500, 520);
+        group_of(&job, 2, (uint16_t[]){FLAG_RECV}, (int32_t[]){0}, 1, 900, 940);
+        hand_job_open(&job, 4);
+        memset(parts, 0, sizeof parts);
+        for (unsigned w = 0; w < workers; w++)
+            assert_true(waits_init(&parts[w].waits, &job.clock, &job.directory));
+        assert_true(match_run(&job.clock, &job.directory, &sink, states, workers, &totals));
+        for (unsigned w = 0; w < workers; w++) {
+            waits_finish(&parts[w].waits);
+            if (w > 0)
+                waits_merge(&parts[0].waits, &parts[w].waits);
+        }
+        assert_int_equal(totals.messages, 2);
+        assert_int_equal(parts[0].waits.ranks[0].states_ns[WAIT_LATE_RECEIVER], 700);
+        assert_int_equal(parts[0].waits.ranks[0].wait_ns, 700);
+        assert_int_equal(parts[0].waits.ranks[2].waited_for_ns, 700);
+        assert_int_equal(parts[0].waits.ranks[2].imposed_ns, 400); /* had it come with rank 1 */
+        assert_int_equal(parts[0].waits.ranks[1].waited_for_ns, 0);
+        for (unsigned w = 0; w < workers; w++)
+            waits_free(&parts[w].waits);
+        hand_job_free(&job);
+    }
+}
+
 /* Each worker keeps the messages that it will be asked for, and no others. */
 static void workers_share_the_messages_of_groups(void **state) {
     (void)state;
@@ -395,6 +510,9 @@ int main(void) {
         cmocka_unit_test(messages_are_numbered_by_their_calls),
         cmocka_unit_test(what_graphs_replay_is_matched_by_the_number_of_the_replay),
         cmocka_unit_test(a_group_waits_for_the_one_that_came_late),
+        cmocka_unit_test(a_captured_group_waits_in_each_replay),
+        cmocka_unit_test(a_group_of_sends_waits_for_the_last_receiver),
+        cmocka_unit_test(a_group_that_reduces_too_waits_once),
         cmocka_unit_test(workers_share_the_messages_of_groups),
         cmocka_unit_test(a_gpus_clock_may_be_ahead_of_the_host),
         cmocka_unit_test(streams_are_put_in_order),

@@ -170,6 +170,29 @@ static void captured(void) {
     OK(cudaGraphDestroy(graph));
 }
 
+/* A captured step that reduces nothing: it passes values on around a ring, in one group. */
+static void passed_on(void) {
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
+    fill(0);
+    OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    OK(cudaLaunchHostFunc(stream, rank == 2 ? compute_late : compute, NULL));
+    OK(ncclGroupStart());
+    OK(ncclSend(data, 64, ncclFloat32, (rank + 1) % ranks, world, stream));
+    OK(ncclRecv(into, 64, ncclFloat32, (rank + ranks - 1) % ranks, world, stream));
+    OK(ncclGroupEnd());
+    OK(cudaStreamEndCapture(stream, &graph));
+    OK(cudaGraphInstantiate(&executable, graph, 0));
+    for (int round = 0; round < rounds; round++) {
+        OK(cudaGraphLaunch(executable, stream));
+        OK(cudaStreamSynchronize(stream));
+    }
+    say("late_us", (int)(late_ms * 1e3));
+    add_to_digest(into, 64);
+    OK(cudaGraphExecDestroy(executable));
+    OK(cudaGraphDestroy(graph));
+}
+
 /* Every operation on communicators of half the ranks. */
 static void halves(void) {
     ncclComm_t half;
@@ -257,9 +280,9 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } scenes[] = {{"steady", steady},     {"ahead", ahead},      {"replays", replays}, {"halves", halves},
-                  {"function", function}, {"count", count},      {"absent", absent},   {"dies", dies},
-                  {"killed", killed},     {"captured", captured}};
+    } scenes[] = {{"steady", steady},     {"ahead", ahead},       {"replays", replays},    {"halves", halves},
+                  {"function", function}, {"count", count},       {"absent", absent},      {"dies", dies},
+                  {"killed", killed},     {"captured", captured}, {"passed-on", passed_on}};
     if (argc < 5)
         return 2;
     rank = atoi(argv[2]);
