@@ -93,6 +93,7 @@ static const struct kind_properties kinds[KIND_COUNT] = {
     [KIND_RMA] = {CLASS_RMA, 0},
     [KIND_RMA_REQUEST] = {CLASS_RMA, 1},
     [KIND_RMA_SYNC] = {CLASS_RMA_SYNC, 0},
+    [KIND_WIN_TEST] = {CLASS_TEST, 0},
     [KIND_WIN_COLLECTIVE] = {CLASS_RMA_SYNC, 0},
     [KIND_FILE_OPEN] = {CLASS_FILE, 0},
     [KIND_FILE_CLOSE] = {CLASS_FILE, 0},

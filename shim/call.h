@@ -66,6 +66,7 @@ enum call_kind {
     KIND_RMA,             /* one-sided: win, peer, count, type */
     KIND_RMA_REQUEST,     /* ... with request */
     KIND_RMA_SYNC,        /* Lock, Flush, Start, Post ...: not collective */
+    KIND_WIN_TEST,        /* may end an exposure epoch */
     KIND_WIN_COLLECTIVE,  /* win; Win_fence: assertion */
     KIND_FILE_OPEN,       /* collective over comm, file at output */
     KIND_FILE_CLOSE,      /* collective, output: the handle's address */

@@ -36,7 +36,7 @@
 #define FORMAT_MAGIC             "COMMTAP\n" /* 8 bytes without the terminator */
 #define FORMAT_MAJOR             2u
 #define FORMAT_MAJOR_OLDEST      1u /* that readers take */
-#define FORMAT_MINOR             9u
+#define FORMAT_MINOR             10u
 #define FORMAT_VERSION           (FORMAT_MAJOR | FORMAT_MINOR << 16)
 #define FORMAT_MAJOR_OF(version) ((version)&0xffffu)
 #define FORMAT_MINOR_OF(version) ((version) >> 16)
@@ -319,7 +319,7 @@ enum call_class {
     CLASS_RECV = 3,
     CLASS_SENDRECV = 4,
     CLASS_WAIT = 5, /* Wait*, completes operations */
-    CLASS_TEST = 6, /* Test*, may complete operations */
+    CLASS_TEST = 6, /* Test*, may complete operations; MPI_Win_test, an epoch (since 2.10) */
     CLASS_PROBE = 7,
     CLASS_START = 8,        /* Start, Startall of persistent operations */
     CLASS_COMMUNICATOR = 9, /* creates or frees a communicator; numbered on the parent where collective */
@@ -354,7 +354,7 @@ enum epoch_part {
     EPOCH_POST = 1,     /* lets the group in */
     EPOCH_START = 2,    /* may wait until the group has posted */
     EPOCH_COMPLETE = 3, /* ends what Start began; may wait for the same */
-    EPOCH_WAIT = 4,     /* ends what Post began: waits until the group has completed */
+    EPOCH_WAIT = 4,     /* ends what Post began: waits until the group has completed, or asks (CLASS_TEST) */
 };
 
 struct call_name {
@@ -409,19 +409,22 @@ enum record_kind {
                             ended, device ns; t1 - t0 > 0 was exposed. tag = index of the device */
     RECORD_MEMORY = 11,  /* device memory in use: bytes, t0 = t1 = when (CLOCK_MONOTONIC ns), tag = index of the
                             device, call: a name that says which part of it (imported traces), 0 = all of it */
-    RECORD_POLL = 12, /* since 2.2: polls in a row that found nothing (Test*, Iprobe, Improbe, Request_get_status), with
-                         no other record of this thread between them: t0 enter of the first, t1 leave of the last so
-                         far, seq = ticks of that which passed outside of them in gaps longer than POLL_GAP_NS, as own
-                         work. Its other fields are the first one's. Lanes of plain records have none */
-    RECORD_REPLAY = 13, /* since 2.4: the captured launches right behind it on its lane, up to any other record or a
-                           ticket that is missing, belong to that replay (seq) of what they were captured in, counted
-                           from 1; SEQ_NONE = not known. Equal on all ranks that launch their graphs alike. t0 = when
-                           the graph was launched (CLOCK_MONOTONIC ns), t1 where that is not known; t1 = begin of the
-                           first of them (device ns), tag = index of the device */
+    RECORD_POLL = 12,    /* since 2.2: polls in a row that found nothing (Test*, Iprobe, Improbe, Request_get_status,
+                            since 2.10 Win_test), with
+                            no other record of this thread between them: t0 enter of the first, t1 leave of the last so
+                            far, seq = ticks of that which passed outside of them in gaps longer than POLL_GAP_NS, as own
+                            work. Its other fields are the first one's. Lanes of plain records have none */
+    RECORD_REPLAY = 13,  /* since 2.4: the captured launches right behind it on its lane, up to any other record or a
+                            ticket that is missing, belong to that replay (seq) of what they were captured in, counted
+                            from 1; SEQ_NONE = not known. Equal on all ranks that launch their graphs alike. t0 = when
+                            the graph was launched (CLOCK_MONOTONIC ns), t1 where that is not known; t1 = begin of the
+                            first of them (device ns), tag = index of the device */
     RECORD_PARTNER =
         14, /* since 2.8: beside the CALL record of MPI_Win_post or MPI_Win_start, one per member of its group:
                peer, seq = ordinal of such calls with that partner, FLAG_SEND (post) or FLAG_RECV (start),
                tag = its place among them (0, 1, ...), op = how many they are. All else as in that record */
+    RECORD_AWAITED = 15, /* since 2.10: the same before MPI_Win_start is called, t0 = t1 = its enter: whom it waits for
+                            while it has not returned. A call that did return has its PARTNER records */
 };
 
 /* The loop around two polls takes less; what takes longer is work of the program's own. */

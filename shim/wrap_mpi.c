@@ -218,6 +218,7 @@ void frame_find_unseen(struct call_frame *f) {
     X(KIND_RMA, independent_before, independent_after)                                                                 \
     X(KIND_RMA_REQUEST, independent_before, independent_request_after)                                                 \
     X(KIND_RMA_SYNC, independent_before, independent_after)                                                            \
+    X(KIND_WIN_TEST, independent_before, win_test_after)                                                               \
     X(KIND_WIN_COLLECTIVE, win_collective_before, collective_after)                                                    \
     X(KIND_FILE_OPEN, collective_before, file_open_after)                                                              \
     X(KIND_FILE_CLOSE, file_close_before, file_close_after)                                                            \

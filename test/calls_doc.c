@@ -71,6 +71,7 @@ static const struct kind_words kinds[KIND_COUNT] = {
     [KIND_RMA] = {"RMA", "one-sided", "no"},
     [KIND_RMA_REQUEST] = {"RMA_REQUEST", "one-sided, with a request", "no"},
     [KIND_RMA_SYNC] = {"RMA_SYNC", "one-sided synchronisation", "no"},
+    [KIND_WIN_TEST] = {"WIN_TEST", "asks whether an epoch is over", "no"},
     [KIND_WIN_COLLECTIVE] = {"WIN_COLLECTIVE", "collective of a window", BY_OWN_SEQUENCE},
     [KIND_FILE_OPEN] = {"FILE_OPEN", "opens a file", BY_CREATION},
     [KIND_FILE_CLOSE] = {"FILE_CLOSE", "closes a file", BY_OWN_SEQUENCE},

@@ -59,6 +59,8 @@ static uint32_t wait_of_slot(struct builder *b, uint32_t party, const struct in_
     case CLASS_SENDRECV:
         return wait_for_both(b, &o, wait);
     default:
+        if (wait->call->epoch != EPOCH_NONE)
+            return wait_in_epoch(b, party, slot, wait->call);
         return slot->flags & FLAG_COLLECTIVE ? wait_in_collective(b, &o) : wait_for_any_member(b, party, slot->comm);
     }
 }

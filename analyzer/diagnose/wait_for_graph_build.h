@@ -66,6 +66,10 @@ uint32_t wait_for_requests(struct builder *b, uint32_t party, const struct in_fl
 /* Any of the operations that are pending: of a Test nobody tells which it is about. */
 uint32_t wait_for_any_request(struct builder *b, uint32_t party, struct wait *wait);
 
+/* ---- epochs among groups (wait_for_graph_epochs.c) */
+/* A call that begins or ends one; `call` is the slot's. */
+uint32_t wait_in_epoch(struct builder *b, uint32_t party, const struct in_flight *slot, const struct call_name *call);
+
 /* ---- polls (wait_for_graph_polls.c) */
 /* A process that did nothing but ask in vain between two looks waits, too. */
 void add_poll_wait(struct builder *b, uint32_t party);

@@ -49,6 +49,10 @@ static bool only_polls(const struct dump *dump, struct last_polls *last) {
 }
 
 static uint32_t wait_of_polls(struct builder *b, uint32_t party, const struct record *polls, struct wait *wait) {
+    if (wait->call->epoch != EPOCH_NONE) {
+        wait->communicator = world_communicator(b->world, party, polls->comm);
+        return wait_in_epoch(b, party, &(struct in_flight){.call = polls->call, .comm = polls->comm}, wait->call);
+    }
     if (wait->call->call_class == CLASS_TEST)
         return wait_for_any_request(b, party, wait);
     const struct operation o = {.party = party,

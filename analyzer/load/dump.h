@@ -253,6 +253,11 @@ const struct dump_module *dump_module_at(const struct dump *dump, const struct d
  * libraries were loaded. Ranges (NVTX) are left out: their texts may count steps. 0 where the stack is not defined. */
 uint64_t dump_stack_way(const struct dump *dump, uint32_t stack);
 
+/* True for what is said of a call in records of their own, beside its record. */
+static inline bool record_is_of_a_call(const struct record *record) {
+    return record->kind == RECORD_PARTNER || record->kind == RECORD_AWAITED;
+}
+
 /* True when a record's t0 and t1 are CLOCK_MONOTONIC nanoseconds, as a device's clock gave them, instead of ticks. */
 static inline bool record_is_device(const struct record *record) {
     return record->kind == RECORD_GPU || record->kind == RECORD_KERNEL || record->kind == RECORD_EXPOSED ||

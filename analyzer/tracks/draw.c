@@ -57,7 +57,7 @@ static uint64_t held_most(const struct drawing *drawing) {
 /* Partners of an epoch stand beside the record of the call that named them. */
 static bool is_asked_for(const struct drawing *drawing, const struct match_record *item) {
     const struct dump *dump = drawing->request->directory->dumps[item->dump];
-    return drawing->shown[item->dump] && item->record->kind != RECORD_PARTNER &&
+    return drawing->shown[item->dump] && !record_is_of_a_call(item->record) &&
            filter_lets_pass(drawing->request->filter, dump, item->record->call,
                             dump_communicator(dump, item->record->comm), item->record->bytes) &&
            scope_dump_holds(&drawing->parts[item->dump], item->record);

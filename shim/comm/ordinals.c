@@ -34,6 +34,18 @@ static uint32_t enter_channel(struct ordinal *set, uint64_t channel) {
     return SEQ_NONE;
 }
 
+uint32_t ordinal_peek(uint32_t comm, int32_t peer, int32_t tag, bool send) {
+    uint64_t channel = ordinal_channel(comm, peer, tag, send);
+    const struct ordinal *set = ordinal_sets[channel >> 40 & (ORDINAL_SETS - 1)];
+    bool room = false;
+    for (uint32_t i = 0; i < ORDINAL_WAYS; i++) {
+        if (set[i].channel == channel)
+            return set[i].next & ORDINAL_UNKNOWN ? SEQ_NONE : set[i].next;
+        room |= set[i].channel == 0;
+    }
+    return room ? 0 : SEQ_NONE;
+}
+
 uint32_t ordinal_next_elsewhere(uint64_t channel) {
     struct ordinal *set = ordinal_sets[channel >> 40 & (ORDINAL_SETS - 1)];
     for (uint32_t i = 0; i < ORDINAL_WAYS; i++)

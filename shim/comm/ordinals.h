@@ -50,4 +50,7 @@ static inline uint32_t ordinal_next(uint32_t comm, int32_t peer, int32_t tag, bo
     return ordinal_next_of(ordinal_channel(comm, peer, tag, send));
 }
 
+/* What ordinal_next would give, which it goes on to give. */
+uint32_t ordinal_peek(uint32_t comm, int32_t peer, int32_t tag, bool send);
+
 #endif

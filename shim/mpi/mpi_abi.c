@@ -57,6 +57,7 @@ static const struct mpi_abi families[] = {
      .request_null = 0x2c000000,
      .win_null = 0x20000000,
      .file_null = 0,
+     .group_null = 0x08000000,
      .message_no_proc = 0x6c000000,
      .type_byte = 0x4c00010d},
     {.family = MPI_FAMILY_STANDARD,
@@ -82,6 +83,7 @@ static const struct mpi_abi families[] = {
      .request_null = 0x180,
      .win_null = 0x110,
      .file_null = 0x118,
+     .group_null = 0x108,
      .message_no_proc = 0x129,
      .type_byte = 0x247},
 };
@@ -134,6 +136,7 @@ static void find_openmpi_objects(void) {
     mpi_abi.request_null = object("ompi_request_null");
     mpi_abi.win_null = object("ompi_mpi_win_null");
     mpi_abi.file_null = object("ompi_mpi_file_null");
+    mpi_abi.group_null = object("ompi_mpi_group_null");
     mpi_abi.message_no_proc = object("ompi_message_no_proc");
     mpi_abi.type_byte = object("ompi_mpi_byte");
 }

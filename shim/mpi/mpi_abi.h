@@ -29,7 +29,7 @@ struct mpi_abi {
     int32_t thread_multiple;
     int32_t no_precede, no_succeed; /* assertions of MPI_Win_fence */
     uint64_t refusals; /* bit c: errors of class c are found in a call's arguments, before it communicates */
-    uintptr_t comm_world, comm_self, comm_null, request_null, win_null, file_null, message_no_proc;
+    uintptr_t comm_world, comm_self, comm_null, request_null, win_null, file_null, group_null, message_no_proc;
     uintptr_t type_byte;
 };
 

@@ -336,20 +336,6 @@ static int32_t target(const struct call_frame *f) {
     return peer == mpi_abi.proc_null ? PEER_NULL : peer;
 }
 
-/* One-sided and independent file operations: no number, no counterpart. */
-void independent_before(struct call_frame *f) {
-    frame_set_comm(f, frame_find_comm(f));
-    f->flags |= FLAG_UNMATCHED;
-    if (f->call->peer)
-        f->peer = target(f);
-    f->bytes = f->peer == PEER_NULL ? 0 : mpi_bytes(f->call, f->a, f->comm, false, false);
-}
-
-static void settle_independent(struct call_frame *f) {
-    if (!f->failed && f->bytes == BYTES_UNKNOWN)
-        f->bytes = mpi_bytes(f->call, f->a, f->comm, false, true);
-}
-
 /* The members of an epoch's group as ranks of the window, beside the call's record. Larger groups stay unknown. */
 enum { EPOCH_PARTNERS_MOST = 64 };
 static int partners_of(const struct call_frame *f, int *ranks) {
@@ -366,28 +352,63 @@ static int partners_of(const struct call_frame *f, int *ranks) {
     return count;
 }
 
-static void record_partners(const struct call_frame *f) {
+static void record_partners(const struct call_frame *f, enum record_kind kind) {
     int ranks[EPOCH_PARTNERS_MOST], count = partners_of(f, ranks);
     bool post = f->call->epoch == EPOCH_POST;
     struct call_frame partner = *f;
     for (int i = 0; i < count; i++) {
+        uint32_t (*ordinal)(uint32_t, int32_t, int32_t, bool) = kind == RECORD_PARTNER ? ordinal_next : ordinal_peek;
         partner.peer = ranks[i];
         partner.tag = i;
         partner.op = (uint32_t)count;
-        partner.seq = ranks[i] < 0 ? SEQ_NONE : ordinal_next(f->comm_index, ranks[i], f->call->epoch, post);
+        partner.seq = ranks[i] < 0 ? SEQ_NONE : ordinal(f->comm_index, ranks[i], f->call->epoch, post);
         partner.flags =
             (uint16_t)((post ? FLAG_SEND : FLAG_RECV) | (partner.seq == SEQ_NONE ? FLAG_ORDINAL_UNKNOWN : 0));
-        record_frame(&partner, RECORD_PARTNER);
+        record_frame(&partner, kind);
     }
+}
+
+/* Start may never return. Only the job's own call may fail for a group that is none. */
+static void announce_partners(struct call_frame *f) {
+    if (mpi_handle(argument(f, f->call->group)) == mpi_abi.group_null)
+        return;
+    f->t1 = f->t0;
+    record_partners(f, RECORD_AWAITED);
+}
+
+/* One-sided and independent file operations: no number, no counterpart. */
+void independent_before(struct call_frame *f) {
+    frame_set_comm(f, frame_find_comm(f));
+    f->flags |= FLAG_UNMATCHED;
+    if (f->call->peer)
+        f->peer = target(f);
+    f->bytes = f->peer == PEER_NULL ? 0 : mpi_bytes(f->call, f->a, f->comm, false, false);
+    if (unlikely(f->call->epoch == EPOCH_START) && f->comm && !f->quiet)
+        announce_partners(f);
+}
+
+static void settle_independent(struct call_frame *f) {
+    if (!f->failed && f->bytes == BYTES_UNKNOWN)
+        f->bytes = mpi_bytes(f->call, f->a, f->comm, false, true);
 }
 
 void independent_after(struct call_frame *f) {
     settle_independent(f);
     emit_call(f);
     if (unlikely(f->call->epoch && f->call->group) && f->comm && !f->failed && !f->quiet)
-        record_partners(f);
+        record_partners(f, RECORD_PARTNER);
     if (f->call->bytes != BYTES_ZERO && f->peer >= 0 && !f->quiet && !f->failed)
         peers_add(f->self->lane, f->comm_index, f->peer, f->call->id, FLAG_SEND, f->bytes, f->t1 - f->t0, 0);
+}
+
+/* Asked in vain it ends nothing, and is asked again. */
+void win_test_after(struct call_frame *f) {
+    if (f->failed || *(const int32_t *)argument(f, f->call->flag)) {
+        emit_call(f);
+    } else if (!f->quiet) {
+        record_poll(f);
+        aggregate_frame(f, 0);
+    }
 }
 
 void independent_request_before(struct call_frame *f) {

@@ -58,6 +58,7 @@ void win_create_after(struct call_frame *f);
 void file_open_after(struct call_frame *f);
 void independent_before(struct call_frame *f);
 void independent_after(struct call_frame *f);
+void win_test_after(struct call_frame *f);
 void independent_request_before(struct call_frame *f);
 void independent_request_after(struct call_frame *f);
 

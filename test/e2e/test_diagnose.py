@@ -366,10 +366,32 @@ def test_a_fence_that_one_rank_left_out(mpi, where):
     assert result["culprits"][0]["where"] in " ".join(result["text"])
 
 
-def test_an_epoch_that_one_rank_does_not_let_its_neighbours_into(mpi, where):
-    result = both(mpi, "epoch", where)
+def waits(where):
+    return {wait["rank"]: (wait["op"], wait["waits_for"])
+            for wait in jobs.document("diagnose", "--rank", f"0-{RANKS - 1}", where)["waits"]}
+
+
+@pytest.mark.parametrize("mode, expected", [
+    ("epoch", {0: ("MPI_Win_start", [1]), 2: ("MPI_Win_start", [1]), 3: ("MPI_Win_wait", [0, 2])}),
+    ("completes", {0: ("MPI_Win_wait", [1]), 2: ("MPI_Win_wait", [1])})])
+def test_an_epoch_that_one_rank_holds_up(mpi, mode, expected, where):
+    """Rank 1 does not let its neighbours in, or does not complete: they wait for it, and 3, opposite, for them."""
+    result = both(mpi, mode, where)
     assert (result["verdict"], states(result)) == ("hang", {1: "in_user_code"}), result["text"]
-    assert "rank 3 in MPI_Win_wait" in " ".join(result["text"])
+    found = waits(where)
+    found.pop(3 if mode == "completes" else None, None)  # in MPI_Finalize
+    assert found == expected
+    for rank, (op, ranks) in expected.items():
+        who = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]}, {ranks[1]}"
+        assert re.search(rf"rank {rank} in {op} on \S+ \w+ waits for {who}\.", " ".join(result["text"])), result["text"]
+
+
+def test_an_epoch_that_others_ask_for_again_and_again(mpi, where):
+    with hanging(mpi, "asks", where):
+        result = diagnose_when_still(where)
+        assert (result["verdict"], states(result)) == ("hang", {1: "in_user_code"}), result["text"]
+        found = waits(where)
+    assert {rank: found[rank] for rank in (0, 2)} == {rank: ("MPI_Win_test", [1]) for rank in (0, 2)}
 
 
 def test_a_message_with_a_wrong_tag(mpi, where):

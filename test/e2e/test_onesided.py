@@ -71,6 +71,19 @@ def test_what_a_rank_waits_for_in_fences_that_let_ranks_pass_is_unknown(mpi, whe
     assert counts(where)["MPI_Win_fence"] == RANKS[mpi] * STEPS
 
 
+def test_rank_that_others_ask_whether_it_has_completed_is_named(mpi, where):
+    """Test until the epoch is over is waiting as Wait is: one record for what was asked in vain."""
+    took(mpi, "asks", where, 1, SLOW_US)
+    result = jobs.report(where)
+    named, = jobs.stragglers(result)
+    assert (named["kind"], named["rank"]) == ("rank", 1)
+    rows = {row["rank"]: row for row in result["ranks"]}
+    assert rows[0]["late_post_seconds"] + rows[0]["early_wait_seconds"] > 0.5e-6 * STEPS * SLOW_US
+    assert result["job"]["events_lost"] == 0 and counts(where)["MPI_Win_test"] >= RANKS[mpi] * STEPS
+    gain = result["job"]["wall_seconds"] * (1 - 1 / named["what_if_speedup"])
+    assert 0.6 < gain / (1e-6 * STEPS * SLOW_US) < 1.3
+
+
 def test_rank_that_is_late_to_its_neighbours_is_named(mpi, where):
     """Each meets its neighbours only; what the others wait for each other goes back to the late one."""
     took(mpi, "groups", where, 1, SLOW_US)

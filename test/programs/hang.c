@@ -113,22 +113,46 @@ static void fence(void) {
     allreduce(MPI_COMM_WORLD);
 }
 
-/* All let their neighbours in and write to them; rank 1 stays at work before it does. */
-static void epoch(void) {
-    char memory[8];
+/* Before which of its calls rank 1 stays at work. */
+enum stays { BEFORE_POST, BEFORE_COMPLETE };
+
+/* All let their neighbours in and write to them, but for rank 1; where `good`, they did so before. */
+static void epochs(enum stays stays, int good, int asks) {
+    static char memory[8];
     MPI_Win window;
     MPI_Group world, neighbours;
     int list[2] = {(rank + 1) % size, (rank + size - 1) % size};
     MPI_Comm_group(MPI_COMM_WORLD, &world);
     MPI_Group_incl(world, list[0] == list[1] ? 1 : 2, list, &neighbours);
     MPI_Win_create(memory, sizeof memory, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
-    ready();
-    if (rank == 1)
-        sleep(600);
-    MPI_Win_post(neighbours, 0, window);
-    MPI_Win_start(neighbours, 0, window);
-    MPI_Win_complete(window);
-    MPI_Win_wait(window);
+    for (int i = 0; i <= good; i++) {
+        int last = i == good, over = 0;
+        if (last)
+            ready();
+        if (last && rank == 1 && stays == BEFORE_POST)
+            sleep(600);
+        MPI_Win_post(neighbours, 0, window);
+        MPI_Win_start(neighbours, 0, window);
+        if (last && rank == 1 && stays == BEFORE_COMPLETE)
+            sleep(600);
+        MPI_Win_complete(window);
+        while (asks && !over)
+            MPI_Win_test(window, &over);
+        if (!asks)
+            MPI_Win_wait(window);
+    }
+}
+
+static void epoch(void) {
+    epochs(BEFORE_POST, 0, 0);
+}
+
+static void completes(void) {
+    epochs(BEFORE_COMPLETE, 10, 0);
+}
+
+static void asks(void) {
+    epochs(BEFORE_COMPLETE, 10, 1);
 }
 
 /* Rank 1 sends to rank 0 what that does not wait for: with another tag. */
@@ -237,7 +261,7 @@ static const struct {
              {"finalize", finalize}, {"chain", chain},         {"mismatch", mismatch}, {"swapped", swapped},
              {"wildcard", wildcard}, {"moves", moves},         {"busy", busy},         {"partial", partial},
              {"waitany", waitany},   {"anycircle", anycircle}, {"fence", fence},       {"tag", tag},
-             {"epoch", epoch}};
+             {"epoch", epoch},       {"completes", completes}, {"asks", asks}};
 
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);

@@ -10,6 +10,7 @@
  *   pair    work, Fence without what it could end, Put, Fence without what could follow
  *   open    work, Fence without what it could end, and nothing else
  *   groups  work, Post and Start with both neighbours, Put, Complete, Wait
+ *   asks    the same, but for Wait, Test until the epoch is over
  *
  * Rank 0 prints "took S", seconds of all steps.
  */
@@ -53,19 +54,31 @@ static void opening(int us) {
     MPI_Win_fence(MPI_MODE_NOPRECEDE, window);
 }
 
-static void groups(int us) {
-    work(us);
+static void exchange(void) {
     MPI_Win_post(neighbours, 0, window);
     MPI_Win_start(neighbours, 0, window);
     put();
     MPI_Win_complete(window);
+}
+
+static void groups(int us) {
+    work(us);
+    exchange();
     MPI_Win_wait(window);
+}
+
+static void asks(int us) {
+    int over = 0;
+    work(us);
+    exchange();
+    while (!over)
+        MPI_Win_test(window, &over);
 }
 
 static const struct {
     const char *name;
     void (*step)(int us);
-} kinds[] = {{"fence", fence}, {"pair", pair}, {"open", opening}, {"groups", groups}};
+} kinds[] = {{"fence", fence}, {"pair", pair}, {"open", opening}, {"groups", groups}, {"asks", asks}};
 
 static void find_neighbours(void) {
     MPI_Group world;

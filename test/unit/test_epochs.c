@@ -13,7 +13,7 @@
 #include "analyzer/waits/waits.h"
 #include "test/unit/job_builder.h"
 
-enum { POST = 440, START = 438, COMPLETE = 439, WAIT = 441 };
+enum { POST = 440, START = 438, COMPLETE = 439, WAIT = 441, TEST = 442 };
 
 static void take_epoch(void *state, const struct match_message *need) {
     waits_add_epoch(state, need);
@@ -27,13 +27,15 @@ static uint32_t window_of(struct dump_builder *builder, unsigned rank, unsigned 
     } calls[] = {{POST, EPOCH_POST, "MPI_Win_post"},
                  {START, EPOCH_START, "MPI_Win_start"},
                  {COMPLETE, EPOCH_COMPLETE, "MPI_Win_complete"},
-                 {WAIT, EPOCH_WAIT, "MPI_Win_wait"}};
+                 {WAIT, EPOCH_WAIT, "MPI_Win_wait"},
+                 {TEST, EPOCH_WAIT, "MPI_Win_test"}};
     struct member_run all = {0, ranks, 1};
     uint32_t window = dump_builder_communicator(builder, 0x77, "", (int32_t)rank, &all, 1);
     dump_builder_definition(builder, window)->kind = COMMUNICATOR_WINDOW;
     struct call_name *names = dump_builder_contents(builder, SECTION_CALLS, 0);
     for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++) {
-        dump_builder_call(builder, calls[i].id, CLASS_RMA_SYNC, FLOW_NONE, BUSBW_NONE, 0, calls[i].name);
+        dump_builder_call(builder, calls[i].id, calls[i].id == TEST ? CLASS_TEST : CLASS_RMA_SYNC, FLOW_NONE,
+                          BUSBW_NONE, 0, calls[i].name);
         for (unsigned at = 0; at < 64; at++)
             if (names[at].id == calls[i].id)
                 names[at].epoch = calls[i].epoch;
@@ -142,6 +144,36 @@ static void a_start_that_lets_pass_waited_for_nobody(void **state) {
     done(&job, &waits);
 }
 
+/* Rank 1 writes to 0, which asks from 3000 on, at first in vain, and has it at 8100; of that it works so long. */
+static void ask(struct hand_job *job, uint64_t worked) {
+    static const int32_t origin[] = {1}, target[] = {0};
+    hand_job_make(job, 2, (struct dump_plan){0});
+    uint32_t window = window_of(job->builders[0], 0, 2);
+    begin(job->builders[0], POST, window, origin, 1, 0, 1000, 1010);
+    struct record *polls = dump_builder_plain(job->builders[0], 0, TEST, 3000, 8000);
+    polls->kind = RECORD_POLL;
+    polls->comm = window;
+    polls->seq = (uint32_t)worked;
+    add_call(job->builders[0], TEST, window, 8050, 8100);
+    window = window_of(job->builders[1], 1, 2);
+    begin(job->builders[1], START, window, target, 1, 0, 2000, 2010);
+    add_call(job->builders[1], COMPLETE, window, 7000, 7100);
+}
+
+/* Test ends an epoch as Wait does, and asking is waiting, but for the work in between. */
+static void who_asks_waits_since_it_first_asked_in_vain(void **state) {
+    (void)state;
+    for (uint64_t worked = 0; worked <= 1000; worked += 1000) {
+        struct hand_job job;
+        struct waits waits;
+        ask(&job, worked);
+        analyse(&job, &waits);
+        assert_state(0, WAIT_EARLY_WAIT, 4000 - worked);
+        assert_int_equal(waits.ranks[1].waited_for_ns, 4000 - worked);
+        done(&job, &waits);
+    }
+}
+
 /* Where a partner's record is lost it is not known whom Complete and Wait were about; Start still tells its own. */
 static void of_a_group_that_is_not_whole_the_end_is_unknown(void **state) {
     (void)state;
@@ -208,6 +240,7 @@ static void nothing_is_known_of_an_epoch_over_a_hole(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(start_waits_for_the_last_post_and_wait_for_the_last_complete),
+        cmocka_unit_test(who_asks_waits_since_it_first_asked_in_vain),
         cmocka_unit_test(a_start_that_lets_pass_waited_for_nobody),
         cmocka_unit_test(of_a_group_that_is_not_whole_the_end_is_unknown),
         cmocka_unit_test(epochs_are_told_by_their_ordinals),
