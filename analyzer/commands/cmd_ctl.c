@@ -13,7 +13,7 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/session.h"
-#include "analyzer/control/control.h"
+#include "analyzer/control/remote.h"
 #include "analyzer/dumps/process.h"
 #include "analyzer/findings/live_text.h"
 #include "analyzer/render/escape.h"
@@ -21,13 +21,18 @@
 #include "analyzer/screen/live_job.h"
 #include "shim/base/knob_values.h"
 
-enum { REST_NS = 5000000 }; /* between two looks at the answers */
+enum {
+    REST_NS = 5000000, /* between two looks at the answers */
+    HOSTS_AT_ONCE = 16
+};
 
 struct ctl_row {
     struct controlled process;
-    char doing[112];
+    const struct dump_stub *stub; /* its dump lies on another host; NULL: here */
+    bool answered;                /* that host has told of it */
+    char doing[REMOTE_DOING];
     int64_t since_ns;
-    char refused[160]; /* what it could not do, "" otherwise */
+    char refused[REMOTE_REFUSED]; /* what it could not do, "" otherwise */
 };
 
 struct ctl {
@@ -131,8 +136,11 @@ static bool open_processes(struct ctl *ctl) {
         if (is_meant(ctl, set->dumps[d]))
             control_open(&next_row(ctl)->process, set->dumps[d], process_state(set->dumps[d]));
     for (size_t i = 0; ctl->rows && i < ctl->live.stub_count; i++)
-        if (filter_rank(&ctl->filter, ctl->live.stubs[i].rank))
-            control_open_stub(&next_row(ctl)->process, &ctl->live.stubs[i]);
+        if (filter_rank(&ctl->filter, ctl->live.stubs[i].rank)) {
+            struct ctl_row *row = next_row(ctl);
+            row->stub = &ctl->live.stubs[i];
+            control_open_stub(&row->process, row->stub);
+        }
     return ctl->rows != NULL;
 }
 
@@ -148,8 +156,8 @@ static int64_t now_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static void await_answers(struct ctl *ctl) {
-    int64_t until = now_ns() + (int64_t)(ctl->wait * 1e9);
+/* Until the clock shows that. */
+static void await_answers(struct ctl *ctl, int64_t until) {
     for (;;) {
         for (size_t i = 0; i < ctl->count; i++)
             if (ctl->rows[i].process.state == ORDER_AWAITED)
@@ -168,7 +176,7 @@ static int look_at_job(struct ctl *ctl) {
         const struct live_row *live = &ctl->live.rows.items[i];
         for (size_t k = 0; k < ctl->count; k++) {
             struct ctl_row *row = &ctl->rows[k];
-            if (row->process.rank != live->rank || row->process.pid != live->pid ||
+            if (row->answered || row->process.rank != live->rank || row->process.pid != live->pid ||
                 strcmp(row->process.host, live->host) != 0)
                 continue;
             live_text_doing(row->doing, sizeof row->doing, live);
@@ -192,7 +200,7 @@ static const struct refusal {
 
 /* An order that was refused before stands among the wishes, and does not make this one fail. */
 static bool note_refusals(struct ctl_row *row, enum order_kind kind) {
-    bool any = false;
+    bool any = row->refused[0] != '\0'; /* a later version's words, from another host */
     for (size_t i = 0, used = 0; i < sizeof refusals / sizeof *refusals; i++) {
         if (!(row->process.answer.refused & refusals[i].bit))
             continue;
@@ -201,6 +209,73 @@ static bool note_refusals(struct ctl_row *row, enum order_kind kind) {
                                  refusals[i].words);
     }
     return any && row->process.state == ORDER_OBEYED;
+}
+
+/* ---- other hosts ----------------------------------------------------------------------------- */
+
+static void take_refusals(struct ctl_row *row, const char *text) {
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
+        if (strstr(text, refusals[i].words))
+            row->process.answer.refused |= refusals[i].bit;
+    if (row->process.answer.refused == 0)
+        snprintf(row->refused, sizeof row->refused, "%s", text);
+}
+
+static size_t list_elsewhere(struct ctl *ctl, struct remote_process *processes) {
+    size_t count = 0;
+    for (size_t i = 0; i < ctl->count; i++)
+        if (ctl->rows[i].stub)
+            processes[count++] = (struct remote_process){.process = &ctl->rows[i].process, .stub = ctl->rows[i].stub};
+    return count;
+}
+
+static void take_answers(struct ctl *ctl, const struct remote_process *next) {
+    for (size_t i = 0; i < ctl->count; i++) {
+        struct ctl_row *row = &ctl->rows[i];
+        if (!row->stub)
+            continue;
+        row->answered = next->answered;
+        if (next->answered) {
+            memcpy(row->doing, next->doing, sizeof row->doing);
+            row->since_ns = next->since_ns;
+            take_refusals(row, next->refused);
+        }
+        next++;
+    }
+}
+
+static bool give_elsewhere(struct ctl *ctl) {
+    const struct remote_order order = {.ssh = option_text(ctl->options, "ssh"),
+                                       .word = ctl->word,
+                                       .text = ctl->order.text,
+                                       .wait = option_text(ctl->options, "wait"),
+                                       .ranks = option_text(ctl->options, "rank"),
+                                       .at_once = HOSTS_AT_ONCE};
+    if (!order.ssh)
+        return true;
+    struct remote_process *processes = calloc(ctl->count + 1, sizeof *processes);
+    bool done = processes && control_give_there(processes, list_elsewhere(ctl, processes), &order);
+    if (done)
+        take_answers(ctl, processes);
+    free(processes);
+    return done;
+}
+
+/* commtap.<run id>.<16 hex>.stub */
+static int compare_runs(const struct dump_stub *a, const struct dump_stub *b) {
+    const char *names[2] = {strrchr(a->path, '/'), strrchr(b->path, '/')};
+    size_t lengths[2], tail = strlen(FORMAT_STUB_SUFFIX) + 16;
+    for (int i = 0; i < 2; i++)
+        lengths[i] = names[i] && strlen(names[i]) > tail ? strlen(names[i]) - tail : 0;
+    return lengths[0] != lengths[1] || strncmp(names[0], names[1], lengths[0]) != 0;
+}
+
+/* An order for one job must not reach another one, of which nothing is here but stubs. */
+static bool stubs_are_of_one_run(const struct live_job *live) {
+    for (size_t i = 1; live->job.count == 0 && i < live->stub_count; i++)
+        if (compare_runs(&live->stubs[0], &live->stubs[i]) != 0)
+            return false;
+    return true;
 }
 
 /* ---- what is printed ------------------------------------------------------------------------- */
@@ -215,15 +290,10 @@ static bool note_refusals(struct ctl_row *row, enum order_kind kind) {
 #define TEXT(FIELD)     ((FIELD)[0] ? cell_text(FIELD) : cell_unknown())
 #define ANSWERED(VALUE) (process->answers ? (VALUE) : cell_unknown())
 
-static const char *const state_names[] = {[ORDER_OBEYED] = "acknowledged",
-                                          [ORDER_AWAITED] = "awaited",
-                                          [ORDER_OVER] = "over",
-                                          [ORDER_NOT_GIVEN] = "not_given"};
-
 VALUE(rank, process->rank >= 0 ? cell_integer(process->rank) : cell_unknown())
 VALUE(host, TEXT(process->host))
 VALUE(pid, process->pid > 0 ? cell_integer(process->pid) : cell_unknown())
-VALUE(answer, cell_text(state_names[process->state]))
+VALUE(answer, cell_text(order_state_name(process->state)))
 VALUE(recording, ANSWERED(cell_text(process->answer.paused_since ? "paused" : "on")))
 VALUE(pauses, ANSWERED(cell_unsigned(process->answer.pauses)))
 VALUE(epoch, ANSWERED(cell_unsigned(process->answer.epoch)))
@@ -269,6 +339,22 @@ static json_t *to_json(const struct ctl *ctl, const struct table *table) {
                      "processes", table_to_json(table));
 }
 
+/* Once per host that did not take the order: of a host's rows the first tells. */
+static void print_hosts(FILE *stream, const struct ctl *ctl) {
+    const char *last = "";
+    for (size_t i = 0; option_given(ctl->options, "ssh") && i < ctl->count; i++) {
+        const struct controlled *process = &ctl->rows[i].process;
+        if (!ctl->rows[i].stub || ctl->rows[i].answered || strcmp(process->host, last) == 0)
+            continue;
+        last = process->host;
+        fputs("  ", stream);
+        escape_text(stream, process->host);
+        fputs(": ", stream);
+        escape_text(stream, process->trouble);
+        fputc('\n', stream);
+    }
+}
+
 static void print_sum(FILE *stream, const struct ctl *ctl) {
     size_t obeyed = ctl->in_state[ORDER_OBEYED], awaited = ctl->in_state[ORDER_AWAITED], live = obeyed + awaited;
     if (ctl->word)
@@ -282,6 +368,7 @@ static void print_sum(FILE *stream, const struct ctl *ctl) {
     fputc('\n', stream);
     if (ctl->in_state[ORDER_NOT_GIVEN] > 0)
         fprintf(stream, "not given to %zu\n", ctl->in_state[ORDER_NOT_GIVEN]);
+    print_hosts(stream, ctl);
     fputc('\n', stream);
 }
 
@@ -327,7 +414,10 @@ static int give_and_print(struct ctl *ctl) {
         return code;
     for (size_t i = 0; ctl->order.kind != ORDER_NONE && i < ctl->count; i++)
         control_give(&ctl->rows[i].process, &ctl->order);
-    await_answers(ctl);
+    int64_t until = now_ns() + (int64_t)(ctl->wait * 1e9);
+    if (!give_elsewhere(ctl))
+        return output_close(&output, input_no_memory());
+    await_answers(ctl, until);
     for (size_t i = 0; i < ctl->count; i++)
         ctl->refusing += note_refusals(&ctl->rows[i], ctl->order.kind);
     code = look_at_job(ctl);
@@ -351,6 +441,9 @@ static int control_job(struct ctl *ctl) {
     if (ctl->order.kind == ORDER_OPS && !leaves_functions(ctl))
         return refuse("ops takes globs that leave a function to record: there is no function like this",
                       ctl->order.text);
+    if (!stubs_are_of_one_run(&ctl->live))
+        return refuse("the dumps of several runs lie on other hosts: one of them must be chosen by --run",
+                      ctl->options->arguments[0]);
     if (!open_processes(ctl))
         return input_no_memory();
     count_states(ctl);
@@ -376,6 +469,8 @@ static int run(const struct options *options) {
 static const struct option option_rows[] = {
     {.name = "wait", .argument = "SECONDS", .fallback = "2", .doc = "how long to wait for acknowledgements"},
     OPTION_RANK,
+    {.name = "ssh", .argument = "COMMAND",
+     .doc = "processes whose dumps lie on other hosts get the order there, by the commtap of that host: these words, split at blanks, and the host's name; default: they are listed as not given it"},
     OPTION_FORMAT("text|json|csv"),
     OPTION_OUTPUT,
     OPTION_COLOR,
@@ -389,6 +484,7 @@ static const struct example examples[] = {
     {"commtap ctl DIR snapshot", "begin an epoch: commtap summary --epoch 0 DIR has the sums of what was before"},
     {"commtap ctl DIR ops 'all*,!allgather*'", "from now on record these functions and no others"},
     {"commtap ctl DIR stack off", "take no stacks any more"},
+    {"commtap ctl --ssh 'ssh -o BatchMode=yes' DIR pause", "with processes whose dumps are staged on other nodes"},
     {"commtap ctl --format json DIR", "what is in force, for a script"},
     {NULL, NULL},
 };
@@ -405,7 +501,10 @@ const struct command command_ctl = {
         "stand until others are given, and hold for processes that are forked later. What the operator's policy fixes\n"
         "(COMMTAP_VERBOSE, COMMTAP_OPS, COMMTAP_STACK) no order changes: the process refuses. They are given by the "
         "job's\n"
-        "user, on the host where it runs. Where stacks were off when a job began, its call tree holds what was called\n"
+        "user, on the host where it runs; with --ssh from here on the other hosts as well: a commtap is needed there, "
+        "where\n"
+        "this one lies or in the PATH that ssh gives, and each host's processes are waited for by themselves. Where "
+        "stacks were off when a job began, its call tree holds what was called\n"
         "since they are on; ranges of NVTX are known where it began with stack full.\n",
     .exits = "Exits with 0 where the orders are in force everywhere, 1 where a process has not acknowledged yet, "
              "refuses or\n"

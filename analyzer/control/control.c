@@ -34,6 +34,22 @@ static bool write_all(int file, const void *from, size_t bytes, off_t at) {
     return pwrite(file, from, bytes, at) == (ssize_t)bytes;
 }
 
+static const char *const state_names[] = {[ORDER_OBEYED] = "acknowledged",
+                                          [ORDER_AWAITED] = "awaited",
+                                          [ORDER_OVER] = "over",
+                                          [ORDER_NOT_GIVEN] = "not_given"};
+
+const char *order_state_name(enum order_state state) {
+    return state_names[state];
+}
+
+int order_state_named(const char *name) {
+    for (size_t i = 0; i < sizeof state_names / sizeof *state_names; i++)
+        if (strcmp(state_names[i], name) == 0)
+            return (int)i;
+    return -1;
+}
+
 /* ---- opening --------------------------------------------------------------------------------- */
 
 static bool refuse(struct controlled *process, enum order_state state, const char *why) {
@@ -102,7 +118,11 @@ void control_open(struct controlled *process, const struct dump *dump, enum proc
 void control_open_stub(struct controlled *process, const struct dump_stub *stub) {
     *process = (struct controlled){.file = -1, .state = ORDER_NOT_GIVEN, .rank = stub->rank, .pid = stub->pid};
     snprintf(process->host, sizeof process->host, "%s", stub->host);
-    snprintf(process->trouble, sizeof process->trouble, "its dump lies on %s: orders are given there", stub->host);
+    if (stub->damage)
+        snprintf(process->trouble, sizeof process->trouble, "its stub cannot be believed: it %s", stub->damage);
+    else
+        snprintf(process->trouble, sizeof process->trouble,
+                 "its dump lies on %s: orders are given there, or from here with --ssh ssh", stub->host);
 }
 
 void control_close(struct controlled *process) {

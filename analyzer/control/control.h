@@ -35,6 +35,10 @@ enum order_state {
     ORDER_NOT_GIVEN, /* it could not be given: `trouble` */
 };
 
+/* As documents have it ("acknowledged"), and back; -1: no state is called so. */
+const char *order_state_name(enum order_state state);
+int order_state_named(const char *name);
+
 /* A process that orders are given to. */
 struct controlled {
     int file; /* its dump, -1: takes no orders */
@@ -52,7 +56,7 @@ struct controlled {
 /* Opens the dump of a process for orders: a regular file, no link, of the caller's, that says of itself what `dump`
  * says. `state`: whether the process runs. The caller closes with control_close in every case. */
 void control_open(struct controlled *process, const struct dump *dump, enum process_state state);
-/* The same of one whose dump lies on another host, where alone it takes orders. */
+/* The same of one whose dump lies on another host, where alone it takes orders (remote.h). */
 void control_open_stub(struct controlled *process, const struct dump_stub *stub);
 void control_close(struct controlled *process);
 

@@ -42,13 +42,13 @@ static bool has_copy(const struct dump_set *set, const struct dump_stub *stub) {
     return false;
 }
 
-/* commtap.<run id>.<16 hex>.stub; without any dump all runs are meant. */
-static bool is_of_job(const struct job *job, const struct dump_stub *stub) {
+/* commtap.<run id>.<16 hex>.stub; without any dump all runs are meant, or the one that was asked for. */
+static bool is_of_job(const struct live_job *live, const struct dump_stub *stub) {
     const char *name = name_in(stub->path);
-    if (job->count == 0)
+    const char *run = live->job.count > 0 ? live->job.dumps[0]->run_id : option_text(live->options, "run");
+    if (!run)
         return true;
-    const char *run = job->dumps[0]->run_id;
-    size_t prefix = strlen(FORMAT_FILE_PREFIX), length = strlen(run);
+    size_t prefix = strlen(FORMAT_FILE_PREFIX), length = strcspn(run, "/"); /* a job's number may follow */
     return strncmp(name, FORMAT_FILE_PREFIX, prefix) == 0 && strncmp(name + prefix, run, length) == 0 &&
            name[prefix + length] == '.';
 }
@@ -56,7 +56,7 @@ static bool is_of_job(const struct job *job, const struct dump_stub *stub) {
 static bool take_stubs(struct live_job *live) {
     live->stubs = calloc(live->set.stub_count + 1, sizeof *live->stubs);
     for (size_t i = 0; live->stubs && i < live->set.stub_count; i++)
-        if (is_of_job(&live->job, &live->set.stubs[i]) && !has_copy(&live->set, &live->set.stubs[i]))
+        if (is_of_job(live, &live->set.stubs[i]) && !has_copy(&live->set, &live->set.stubs[i]))
             live->stubs[live->stub_count++] = live->set.stubs[i];
     return live->stubs != NULL;
 }

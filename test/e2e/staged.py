@@ -123,3 +123,33 @@ def snapshot(*roots):
                 content = path.read_bytes() if status.st_size < 1 << 24 else status.st_size
             found[str(path)] = (status.st_mode, status.st_uid, status.st_ino, content)
     return found
+
+
+def play_another_host(tmp_path, hidden=None):
+    """An ssh for far1, which has our file systems and processes and a boot id of its own; `hidden`: a directory that is
+    empty there. (ssh, boot id)"""
+    boot_id = str(uuid.uuid4())
+    (tmp_path / "boot_id").write_text(boot_id + "\n", encoding="utf-8")
+    (tmp_path / "nothing").mkdir(exist_ok=True)
+    hide = f"mount --bind {tmp_path}/nothing {hidden} &&" if hidden else ""
+    ssh = tmp_path / ("ssh" if not hidden else "ssh-hidden")
+    ssh.write_text(f"""#!/bin/sh
+[ "$1" = far1 ] || {{ echo "ssh: no route to $1" >&2; exit 255; }}
+shift
+export COMMAND="$*"
+exec unshare -m sh -c 'mount --bind {tmp_path}/boot_id /proc/sys/kernel/random/boot_id && {hide} exec sh -c "$COMMAND"'
+""", encoding="utf-8")
+    ssh.chmod(0o755)
+    if subprocess.run([ssh, "far1", "true"], capture_output=True, timeout=SECONDS).returncode != 0:
+        pytest.skip("no mount name spaces here, which play other hosts")
+    return ssh, boot_id
+
+
+def move_rank(stubs, rank, boot_id, host="far1"):
+    """Makes the staged dump of a running rank one of that other host."""
+    stub, says = next((path, says) for path, says in stubs.items() if says["rank"] == str(rank))
+    with open(says["path"], "r+b") as dump:
+        dump.seek(192)  # dump_header.boot_id
+        dump.write(boot_id.encode())
+    stub.write_text(stub_text(**{**says, "host": host, "boot_id": boot_id}), encoding="utf-8")
+    return stub

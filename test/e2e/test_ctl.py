@@ -6,6 +6,7 @@ import collections
 import contextlib
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import time
@@ -13,6 +14,7 @@ import time
 import pytest
 
 import jobs
+import staged
 import test_nccl_calls as nccl
 from test_staging import shared, stubs  # noqa: F401
 
@@ -366,3 +368,89 @@ def test_dumps_that_are_staged_take_orders_on_their_host(shared):  # noqa: F811
         run.phase(2)
         run.finish()
     assert run.counts() == {0: RANKS * CALLS}
+
+
+# ---- other hosts
+
+
+def test_orders_reach_other_hosts_by_ssh(shared, tmp_path):  # noqa: F811
+    """Rank 1 is made one of another host: it follows as the one that is here does, to the call."""
+    where = shared / "dumps"
+    ssh, boot_id = staged.play_another_host(tmp_path)
+    trap = pathlib.Path(f"/tmp/trap{os.getpid()}")  # short, for globs are
+    with job("openmpi", where, 5) as run:
+        run.phase(0)
+        staged.move_rank(stubs(where), 1, boot_id)
+        rows = ctl(where, "pause", codes=(1,))["processes"]
+        assert {row["rank"]: row["answer"] for row in rows} == {0: "awaited", 1: "not_given"} and "--ssh" in rows[1]["why"]
+        asked = ctl(where, "--ssh", ssh, "pause", codes=(1,))
+        assert answers(asked) == {0: "awaited", 1: "awaited"}
+        assert [row["host"] for row in asked["processes"]][1] == "far1" and asked["processes"][1]["doing"] == "computing"
+        run.phase(1)
+        asked = ctl(where, "--ssh", ssh, codes=(0,))
+        assert (asked["acknowledged"], recording(asked)) == (2, {0: "paused", 1: "paused"})
+        run.phase(2)
+        ctl(where, "--ssh", ssh, "resume", codes=(1,))
+        words = f"*reduce,'$(touch {trap})`touch {trap}`;touch {trap}\n\"touch {trap}"
+        rows = ctl(where, "--ssh", ssh, "--rank", "1", "ops", words, codes=(1,))["processes"]
+        assert [row["rank"] for row in rows] == [1]
+        run.phase(3)
+        rows = ctl(where, "--ssh", ssh, codes=(0,))["processes"]
+        assert [row["ops"] for row in rows] == [None, words] and not trap.exists()
+        run.phase(4)
+        run.finish()
+    assert run.counts() == {0: 2 * CALLS, 3: 2 * CALLS, 4: 2 * CALLS}
+    assert not list(pathlib.Path("/tmp").glob("tmp.*/dumps/*.stub"))
+
+
+LYING = {  # what stands behind the true answer's greeting: why nobody is thought to have acknowledged
+    "nothing": ("sed '/commtap answers/q'", "ended early"),
+    "half of it": ("head -c 200", "ended early"),
+    "no document": ("sed 's/commtap.ctl/commtap.tcl/'", "does not find it"),
+    "of other processes": ("sed 's/\"pid\": [0-9]*/\"pid\": 1/'", "does not find it"),
+    "an unknown state": ("sed 's/acknowledged\",/obeyed\",/'", "does not find it"),
+    "no UTF-8": ("tr f '\\377'", "does not find it"),
+}
+
+
+def test_hosts_that_cannot_be_asked_are_named(shared, tmp_path):  # noqa: F811
+    where, hidden = shared / "dumps", tmp_path / "bin"
+    ssh, boot_id = staged.play_another_host(tmp_path)
+    hidden.mkdir()
+    shutil.copy(jobs.COMMTAP, hidden / "commtap")
+
+    def asked(words, *order, program=jobs.COMMTAP):
+        line = [program, "ctl", "--wait", "0", "--format", "json", "--ssh", words, where, *order]
+        path = os.pathsep.join(folder for folder in os.environ["PATH"].split(os.pathsep) if not shutil.which("commtap", path=folder))
+        done = subprocess.run(list(map(str, line)), capture_output=True, text=True, timeout=30,
+                              env={**jobs.clean_environment(), "PATH": path})
+        assert done.returncode == 1, done.stderr
+        result = json.loads(done.stdout)
+        assert [row["answer"] for row in result["processes"]] == ["acknowledged", "not_given"], result
+        assert (result["acknowledged"], result["processes"][1]["host"]) == (1, "far1")
+        return result["processes"][1]["why"]
+
+    with job("openmpi", where, 1) as run:
+        wait_for(lambda: len(stubs(where)) == RANKS)
+        stub = staged.move_rank(stubs(where), 1, boot_id)
+        sound = stub.read_text()
+        text = jobs.commtap("ctl", where, "--ssh", "/bin/false", codes=(1,)).stdout
+        assert "in force in 1 of 1 process" in text and "not given to 1" in text and "far1" in text
+        for kind, (meddle, why) in LYING.items():
+            path = tmp_path / "lying"
+            path.write_text(f"#!/bin/sh\n{ssh} \"$@\" | {meddle}\n", encoding="utf-8")
+            path.chmod(0o755)
+            assert why in asked(path), kind
+        none, other = staged.play_another_host(tmp_path, hidden)
+        stub.write_text(sound.replace(boot_id, other))
+        assert "no commtap there" in asked(none, program=hidden / "commtap")
+        stub.write_text(sound)
+        assert "was rebooted" in asked(none)
+        for host in ("-oProxyCommand=false", "far1;true", "$(true)"):
+            stub.write_text(sound.replace("far1", host))
+            assert "impossible host" in jobs.document("ctl", "--wait", "0", "--ssh", ssh, where, codes=(1,))["processes"][1]["why"]
+        stub.write_text(sound)
+        os.chown(stub, 12345, -1)
+        assert "another user" in asked(ssh)
+        run.phase(0)
+        run.finish()

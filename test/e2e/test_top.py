@@ -14,11 +14,11 @@ import struct
 import subprocess
 import termios
 import time
-import uuid
 
 import pytest
 
 import jobs
+import staged
 from test_staging import shared, stubs  # noqa: F401
 
 pytestmark = pytest.mark.hangs
@@ -123,26 +123,10 @@ def test_rows_are_sorted_and_chosen(where):
 
 def test_ranks_on_another_host(shared, tmp_path):  # noqa: F811
     """Rank 3 is made one of another host, which has our /dev/shm and a boot id of its own."""
-    where, boot_id = shared / "dumps", str(uuid.uuid4())
-    (tmp_path / "boot_id").write_text(boot_id + "\n", encoding="utf-8")
-    ssh = tmp_path / "ssh"
-    ssh.write_text(f"""#!/bin/sh
-[ "$1" = far1 ] || exit 255
-shift
-export COMMAND="$*"
-exec unshare -m sh -c 'mount --bind {tmp_path}/boot_id /proc/sys/kernel/random/boot_id && exec sh -c "$COMMAND"'
-""", encoding="utf-8")
-    ssh.chmod(0o755)
-    if subprocess.run([ssh, "far1", "true"], capture_output=True, timeout=20).returncode != 0:
-        pytest.skip("no mount name spaces here, which play other hosts")
+    where = shared / "dumps"
+    ssh, boot_id = staged.play_another_host(tmp_path)
     with hanging("openmpi", where):
-        stub = next(path for path, says in stubs(where).items() if says["rank"] == "3")
-        says = stubs(where)[stub]
-        with open(says["path"], "r+b") as dump:
-            dump.seek(192)  # dump_header.boot_id
-            dump.write(boot_id.encode())
-        says.update(host="far1", boot_id=boot_id)
-        stub.write_text("".join(f"{key}={value}\n" for key, value in says.items()), encoding="utf-8")
+        staged.move_rank(stubs(where), 3, boot_id)
         unasked, text = top(where), jobs.commtap("top", "--once", where).stdout
         asked = top(where, "--ssh", ssh)
         refused = top(where, "--ssh", "/bin/false")
