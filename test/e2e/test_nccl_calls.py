@@ -202,6 +202,23 @@ def test_several_devices_in_one_process(tmp_path):
     assert {row["comm_size"] for row in members} == {2}
 
 
+@pytest.mark.parametrize("mode", ["events", "kernel"])
+@pytest.mark.parametrize("scene", ["come-and-go", "threads", "given-up", "twice", "streams", "reset", "both", "inside"])
+def test_what_was_made_was_timed_or_counted_as_lost(scene, mode, tmp_path):
+    """By the programs' own account, which do to graphs, streams and devices what is seldom done."""
+    (tmp_path / "ids").mkdir()
+    ranks = [subprocess.Popen([PROGRAMS / "accounts", scene, str(rank), "2", tmp_path / "ids"], stdout=subprocess.PIPE,
+                              env=environment(rank, 2, tmp_path / "dumps", COMMTAP_GPU_TIMING=mode), text=True)
+             for rank in range(2)]
+    said = [process.communicate(timeout=60)[0].split() for process in ranks]
+    assert [process.returncode for process in ranks] == [0, 0]
+    result = jobs.report(tmp_path / "dumps")
+    timed = sum(row["count"] for row in result["summary"] if row["source"] in ("gpu-event", "in-kernel"))
+    lost = sum(result["losses"][name] for name in ("gpu_no_event", "gpu_unfinished", "gpu_failed", "replays_untimed"))
+    assert timed + lost == sum(int(number) for _, number in said)
+    assert timed > 0
+
+
 def test_calls_that_are_in_progress(tmp_path):
     directory, books = play("nonblocking", 2, tmp_path)
     agree(directory, books)

@@ -48,13 +48,19 @@ const struct device_functions *device_driver(void) {
     return loaded ? &driver : NULL;
 }
 
+/* A reset destroys the device's primary context. */
+static bool is_alive(device_context context) {
+    device_context same;
+    return context && driver.push(context) == 0 && driver.pop(&same) == 0;
+}
+
 device_context device_primary(int device) {
     static device_context contexts[MAX_DEVICES];
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     if (!device_driver() || device < 0 || device >= MAX_DEVICES)
         return NULL;
     pthread_mutex_lock(&lock);
-    if (!contexts[device] && driver.retain(&contexts[device], device) != 0)
+    if (!is_alive(contexts[device]) && driver.retain(&contexts[device], device) != 0)
         contexts[device] = NULL;
     device_context context = contexts[device];
     pthread_mutex_unlock(&lock);
