@@ -28,13 +28,13 @@ void channel_free(struct channel *channel) {
 }
 
 /* The worker's own count of numbers before `seq`, rounded to its blocks. */
-static uint32_t local_number(uint32_t seq, unsigned shift) {
+static uint32_t local_number(uint32_t seq, unsigned workers) {
     const uint32_t in_block = (1u << CHANNEL_BLOCK_SHIFT) - 1;
-    return (uint32_t)(((uint64_t)seq >> (CHANNEL_BLOCK_SHIFT + shift)) << CHANNEL_BLOCK_SHIFT) | (seq & in_block);
+    return ((seq >> CHANNEL_BLOCK_SHIFT) / workers) << CHANNEL_BLOCK_SHIFT | (seq & in_block);
 }
 
-static size_t slot_of(const struct channel *channel, uint32_t seq, unsigned shift) {
-    return local_number(seq, shift) & (channel->capacity - 1);
+static size_t slot_of(const struct channel *channel, uint32_t seq, unsigned workers) {
+    return local_number(seq, workers) & (channel->capacity - 1);
 }
 
 static struct match_member *members_of(const struct channel *channel, size_t slot) {
@@ -69,7 +69,7 @@ static void deliver(struct channel *channel, const struct channel_owner *owner, 
         owner->sink->instance(owner->state, &instance);
 }
 
-static bool grow(struct channel *channel, unsigned shift) {
+static bool grow(struct channel *channel, unsigned workers) {
     struct channel old = *channel;
     uint32_t capacity = old.capacity ? old.capacity * 2 : 1u << CHANNEL_BLOCK_SHIFT;
     channel->slots = calloc(capacity, sizeof *channel->slots);
@@ -84,7 +84,7 @@ static bool grow(struct channel *channel, unsigned shift) {
     for (size_t i = 0; i < old.capacity; i++) {
         if (old.slots[i].seen == 0)
             continue;
-        size_t at = slot_of(channel, old.slots[i].seq, shift);
+        size_t at = slot_of(channel, old.slots[i].seq, workers);
         channel->slots[at] = old.slots[i];
         memcpy(members_of(channel, at), members_of(&old, i), old.communicator->dump_count * sizeof *old.members);
     }
@@ -95,10 +95,10 @@ static bool grow(struct channel *channel, unsigned shift) {
 /* Makes the slot of `seq` its own: grows up to the reach, then closes the number that lies a whole reach behind. */
 static bool take_slot(struct channel *channel, const struct channel_owner *owner, uint32_t seq, size_t *at) {
     while (channel->capacity == 0 ||
-           (channel->slots[ *at = slot_of(channel, seq, owner->shift)].seen > 0 && channel->slots[*at].seq != seq)) {
-        if (channel->capacity >= channel->reach >> owner->shift && channel->capacity > 0)
+           (channel->slots[ *at = slot_of(channel, seq, owner->workers)].seen > 0 && channel->slots[*at].seq != seq)) {
+        if ((uint64_t)channel->capacity * owner->workers >= channel->reach && channel->capacity > 0)
             deliver(channel, owner, *at);
-        else if (!grow(channel, owner->shift))
+        else if (!grow(channel, owner->workers))
             return false;
     }
     return true;

@@ -5,8 +5,8 @@
  * Must not live here: records, threads, order between communicators.
  *
  * Numbers are dealt to the workers in blocks of 64. A worker's window is an array indexed by its own count of numbers;
- * its length doubles up to a fixed share of CHANNEL_REACH. A number that lies that far behind the newest one of any
- * member is closed: how far is the same for any number of workers.
+ * its length doubles up to its share of CHANNEL_REACH. A number that lies that far behind the newest one of any member
+ * is closed: how far is the same for any number of workers.
  */
 #ifndef COMMTAP_MATCH_CHANNEL_H
 #define COMMTAP_MATCH_CHANNEL_H
@@ -26,11 +26,17 @@ struct channel_slot {
     bool device, fence;
 };
 
+/* Which collectives are counted together: those of a communicator, or the starts of a persistent one. */
+struct channel_key {
+    uint32_t communicator; /* index into the directory */
+    uint32_t started;      /* 1: the starts of a persistent collective, or the replays of a captured one; else 0 */
+    uint32_t start_of;     /* 1: number of the initialising call, or of the captured one */
+};
+
 struct channel {
     const struct match_communicator *communicator;
-    uint32_t start_of; /* persistent collectives: number of the initialising call; `seq` counts its starts. Captured
-                          ones: their number; `seq` counts the replays */
-    bool started;      /* this is such a channel */
+    uint32_t start_of; /* as in the key; `seq` then counts starts or replays */
+    bool started;
     bool any;          /* newest is valid */
     uint32_t newest;   /* largest number that any member has reached */
     uint32_t reach;    /* in numbers */
@@ -39,8 +45,17 @@ struct channel {
     struct match_member *members; /* capacity * communicator->dump_count */
 };
 
+/* A number that a member has reached. Whoever pairs is told each that is larger than all that the teller saw before, so
+ * that all agree on what is too far behind. */
+struct channel_passed {
+    struct channel_key channel;
+    uint32_t newest;
+};
+
 /* What one record says about its member. */
 struct channel_arrival {
+    struct channel_key channel;
+    uint32_t newest; /* as in channel_passed */
     uint32_t seq, position;
     uint16_t call, base; /* base: compared between members */
     int32_t root;
@@ -49,9 +64,8 @@ struct channel_arrival {
     struct match_member member;
 };
 
-/* Of one worker; `shift` is log2 of the number of workers. */
 struct channel_owner {
-    unsigned worker, shift;
+    unsigned workers; /* that pair */
     const struct match_directory *directory;
     const struct match_sink *sink;
     void *state;
@@ -61,16 +75,14 @@ struct channel_owner {
 void channel_init(struct channel *channel, const struct match_communicator *communicator);
 void channel_free(struct channel *channel);
 
-/* Whether that number is this worker's. */
-static inline bool channel_owns(const struct channel_owner *owner, const struct channel *channel, uint32_t seq) {
-    uint64_t block = (seq >> CHANNEL_BLOCK_SHIFT) + channel->communicator->uid + channel->start_of;
-    return (block & ((1u << owner->shift) - 1)) == owner->worker;
+/* Which of so many workers pairs that number; `uid`: of the communicator. */
+static inline unsigned channel_worker(const struct channel_key *channel, uint64_t uid, uint32_t seq, unsigned workers) {
+    return ((seq >> CHANNEL_BLOCK_SHIFT) % workers + uid % workers + channel->start_of % workers) % workers;
 }
 
-/* Every worker reports every number that passes, so that all agree on what is too far behind. */
-static inline void channel_passed(struct channel *channel, uint32_t seq) {
-    if (!channel->any || seq > channel->newest) {
-        channel->newest = seq;
+static inline void channel_pass(struct channel *channel, uint32_t newest) {
+    if (!channel->any || newest > channel->newest) {
+        channel->newest = newest;
         channel->any = true;
     }
 }

@@ -3,18 +3,8 @@
 
 HASH_TABLE_OF(epoch_groups, struct epoch_group, struct epoch_key);
 
-void epochs_init(struct epochs *epochs, uint64_t interval) {
-    *epochs = (struct epochs){0};
-    messages_init(&epochs->needs, interval);
-}
-
 void epochs_free(struct epochs *epochs) {
-    messages_free(&epochs->needs, &epochs->totals);
     hash_table_free(&epochs->open);
-}
-
-void epochs_walked(struct epochs *epochs, uint64_t records) {
-    messages_walked(&epochs->needs, records, &epochs->totals);
 }
 
 /* Partners come in order, the first one begins the epoch: where one is missing, the group is not whole. */
@@ -48,9 +38,4 @@ void epochs_forget(struct epochs *epochs, uint32_t dump) {
     for (size_t i = 0; i < epochs->open.count; i++)
         if (groups[i].key.dump == dump)
             groups[i].count = 0;
-}
-
-bool epochs_arrive(struct epochs *epochs, const struct message_half *half, const struct match_sink *sink, void *state) {
-    const struct match_sink needs = {.message = sink->epoch};
-    return messages_arrive(&epochs->needs, half, &needs, state, &epochs->totals);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Epochs of one-sided communication among groups (MPI_Win_post, start, complete, wait), as one worker sees them.
- * Lives here: whom the epoch that is open at a rank's window was begun with, and pairing what two ranks need of each
- * other. Must not live here: records' times, what a late half costs.
+ * Epochs of one-sided communication among groups (MPI_Win_post, start, complete, wait), as one worker reads them.
+ * Lives here: whom the epoch that is open at a rank's window was begun with.
+ * Must not live here: records' times, pairing what two ranks need of each other (pairing.h).
  *
  * The k-th Post of a rank that names another one belongs to the k-th Start of that one that names the first (MPI 4.1,
  * 12.5.2): the ordinals of both are in the records. Complete and Wait name nobody: they end what was begun last.
@@ -10,7 +10,10 @@
 #ifndef COMMTAP_MATCH_EPOCHS_H
 #define COMMTAP_MATCH_EPOCHS_H
 
-#include "analyzer/match/messages.h"
+#include <stdbool.h>
+
+#include "analyzer/base/hash_table.h"
+#include "analyzer/load/dump.h"
 
 enum { EPOCH_PARTNERS_KEPT = 64 }; /* the library names no more */
 
@@ -31,15 +34,10 @@ struct epoch_group {
 };
 
 struct epochs {
-    struct hash_table open; /* of groups */
-    struct messages needs;
-    struct match_totals totals; /* of nobody's interest: epochs count for no coverage */
+    struct hash_table open; /* of groups; all zero at the beginning */
 };
 
-/* `interval` as in messages_init. */
-void epochs_init(struct epochs *epochs, uint64_t interval);
 void epochs_free(struct epochs *epochs);
-void epochs_walked(struct epochs *epochs, uint64_t records);
 
 /* Takes one partner of the call that begins an epoch, as its record (RECORD_PARTNER) tells. False: memory is short. */
 bool epochs_begin(struct epochs *epochs, const struct epoch_key *key, const struct record *record,
@@ -50,8 +48,5 @@ bool epochs_end(struct epochs *epochs, const struct epoch_key *key, struct epoch
 
 /* Records of the dump are missing: which epochs are open there is not known any more. */
 void epochs_forget(struct epochs *epochs, uint32_t dump);
-
-/* Takes a half; hands both out to sink->epoch when the other one is there. False: memory is short. */
-bool epochs_arrive(struct epochs *epochs, const struct message_half *half, const struct match_sink *sink, void *state);
 
 #endif

@@ -132,7 +132,8 @@ struct match_record {
 };
 
 /* Consumers; each may be NULL. `state` is the worker's own. Every record of one dump goes to one worker, in the
- * dump's order (stream.h). */
+ * dump's order (stream.h), and comes before what it is a part of: where one worker does all by little, otherwise by any
+ * number of records. */
 struct match_sink {
     void (*instance)(void *state, const struct match_instance *instance);
     void (*record)(void *state, const struct match_record *record);
@@ -143,7 +144,6 @@ struct match_sink {
     /* Of an epoch among groups: the call that was needed as the send, the one that needs it as the receive, the tag an
      * enum epoch_need. */
     void (*epoch)(void *state, const struct match_message *message);
-    bool record_first; /* a record comes before what it completes is handed out; otherwise after it */
     /* Called now and then by the first worker with the share of the records done, in 1/1000. */
     void (*progress)(void *context, unsigned permille);
     void *progress_context;

@@ -1,37 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matching collectives by (communicator, number) in one walk over all dumps.
- * Lives here: the walk in time order, what a record says about an instance, the workers.
- * Must not live here: the window of open instances (channel.c), what a late arrival costs.
+ * One walk over all dumps.
+ * Lives here: what a record says about a collective or a message, the order of dumps, the workers and their rounds.
+ * Must not live here: putting together what belongs together (pairing.c), what a late arrival costs.
  */
 #include "analyzer/match/match.h"
 
 #include <stdlib.h>
 
+#include "analyzer/base/grow.h"
 #include "analyzer/base/hash_table.h"
 #include "analyzer/base/side_by_side.h"
+#include "analyzer/match/arrivals.h"
 #include "analyzer/match/channel.h"
 #include "analyzer/match/epochs.h"
 #include "analyzer/match/group_messages.h"
 #include "analyzer/match/messages.h"
+#include "analyzer/match/pairing.h"
 #include "analyzer/match/polling.h"
+#include "analyzer/match/shares.h"
 #include "analyzer/match/slips.h"
 #include "analyzer/match/stream.h"
 #include "analyzer/match/wildcards.h"
 
 enum {
-    BATCH = 128,     /* records of one dump between looks at the others */
-    DONES_MAX = 256, /* completions of one lane that wait for the record of their Wait call */
-    PROGRESS_BATCHES = 1024,
-    HALVES_INTERVAL = 1 << 20, /* records after which an unpaired half of a message may be given up ... */
-    HALVES_PER_DUMP = 256,     /* ... and at least so many per dump */
+    BATCH = 128,        /* records of one dump between looks at the others */
+    ROUND_BATCHES = 64, /* that a worker reads between two rounds of pairing */
+    DONES_MAX = 256,    /* completions of one lane that wait for the record of their Wait call */
+    PROGRESS_RECORDS = 1 << 17,
+    GROUPS_INTERVAL = 1 << 20, /* records of all dumps after which the messages of a group may be given up ... */
+    GROUPS_PER_DUMP = 4096,    /* ... and at least so many of the group's own dump */
 };
 
 /* A completion whose Wait or Test call has not been recorded yet: that record follows. */
 struct completion {
-    struct channel *channel; /* NULL: half of a message */
+    bool message; /* half of a message; else part of a collective */
     union {
-        struct channel_arrival arrival;
+        struct channel_arrival part;
         struct message_half half;
     };
 };
@@ -46,8 +51,7 @@ static const struct waiting no_waiting = {INT64_MAX, INT64_MIN, STACK_NONE};
 struct walk_lane {
     struct completion *completions; /* DONES_MAX, allocated at the first */
     uint32_t count;
-    uint32_t passed; /* completions since the last settling, other workers' too: all settle at the same records */
-    bool overrun;    /* completions of the same stretch, between two calls, have been settled: there were too many */
+    bool overrun; /* completions of the same stretch, between two calls, have been settled: there were too many */
     struct waiting wait; /* the last Wait or Test call, with the polls before it */
     int64_t called;      /* entry of the last call, MATCH_ABSENT: none yet */
     struct polling polling;
@@ -63,39 +67,43 @@ enum { LAUNCH_CALLS = 16 };
 struct walk_dump {
     struct record_stream stream;
     struct walk_lane *lanes;
-    int64_t front; /* common ns */
+    struct arrival_turn turn; /* of its next batch */
+    struct group_messages groups;
+    uint64_t walked; /* records */
     struct enqueuing_call launch_calls[LAUNCH_CALLS];
 };
 
-struct started_key {
-    uint32_t communicator; /* index into the directory */
-    uint32_t number;       /* of the call that made it, or was captured */
+/* How far the numbers of a channel have come, as one worker reads them. */
+struct walk_channel {
+    struct channel_key key;
+    bool any;
+    uint32_t newest;
+    uint64_t told_in; /* the batch at whose end the others are told */
 };
 
-struct started {
-    struct started_key key;
-    struct channel *channel; /* NULL: memory was short */
-};
+HASH_TABLE_OF(walk_channels, struct walk_channel, struct channel_key);
 
-HASH_TABLE_OF(started_channels, struct started, struct started_key);
-
+/* The reading half of one worker. */
 struct match_walk {
     const struct common_clock *clock;
-    struct channel_owner owner;
-    struct walk_dump *dumps;
-    uint32_t *heap; /* dumps that have records left, the earliest first */
+    const struct match_directory *directory;
+    const struct match_sink *sink;
+    void *state;
+    unsigned number, workers;
+    const uint32_t *worker_of; /* per dump: who reads it, and pairs the messages to it */
+    struct arrivals *told;     /* to each worker */
+    struct walk_dump *dumps;   /* shared: each worker touches its own */
+    uint32_t *heap;            /* own dumps that have records left, the earliest first */
     size_t heap_count;
-    struct channel *channels;  /* one per communicator */
-    struct hash_table started; /* channels of persistent and captured collectives */
-    struct messages messages;
-    struct messages sent; /* between GPUs, for sink->sent */
-    struct group_messages groups;
+    struct walk_channel *channels; /* one per communicator */
+    struct hash_table started;     /* those of persistent and captured collectives */
+    struct channel_key *to_tell;   /* of those that came further in this batch */
+    size_t to_tell_count, to_tell_room;
+    uint64_t batch; /* number of it, from 1 */
+    uint64_t read;  /* records */
     struct epochs epochs;
     const struct wildcards *wildcards; /* per dump; shared by the workers */
     const struct slips *slips;         /* likewise */
-    uint64_t walked;                   /* records, by all workers alike */
-    unsigned workers;
-    uint64_t total_records;
     bool failed;
     struct match_totals totals;
 };
@@ -103,9 +111,7 @@ struct match_walk {
 /* ---- which dump is next ------------------------------------------------------------------------------------------ */
 
 static bool before(const struct match_walk *walk, uint32_t a, uint32_t b) {
-    if (walk->dumps[a].front != walk->dumps[b].front)
-        return walk->dumps[a].front < walk->dumps[b].front;
-    return a < b;
+    return arrival_turn_before(&walk->dumps[a].turn, &walk->dumps[b].turn);
 }
 
 static void sift_down(struct match_walk *walk, size_t at) {
@@ -124,60 +130,97 @@ static void sift_down(struct match_walk *walk, size_t at) {
     walk->heap[at] = moving;
 }
 
-static int64_t front_of(const struct match_walk *walk, size_t dump) {
+/* When the dump's next batch is to come: never before the last one, whatever a damaged dump says. */
+static void set_turn(struct match_walk *walk, uint32_t dump) {
     uint64_t ticks = record_stream_front(&walk->dumps[dump].stream);
-    return ticks == UINT64_MAX ? INT64_MAX : to_common(walk->clock, dump, ticks);
+    int64_t front = ticks == UINT64_MAX ? INT64_MAX : to_common(walk->clock, dump, ticks);
+    struct arrival_turn *turn = &walk->dumps[dump].turn;
+    *turn = (struct arrival_turn){front > turn->front ? front : turn->front, dump};
 }
 
-/* ---- channels -------------------------------------------------------------------------------- */
+/* ---- telling those who pair -------------------------------------------------------------------------------------- */
 
-/* The channel that counts the starts of one persistent collective, or the replays of a captured one. NULL when memory
- * is short. */
-static struct channel *started_channel(struct match_walk *walk, const struct match_communicator *communicator,
-                                       uint32_t number) {
-    struct started_key key = {(uint32_t)(communicator - walk->owner.directory->communicators), number};
-    struct started *started = started_channels_add(&walk->started, &key);
-    if (started && !started->channel && (started->channel = malloc(sizeof *started->channel))) {
-        channel_init(started->channel, communicator);
-        started->channel->started = true;
-        started->channel->start_of = number;
+/* NULL when memory is short. */
+static struct walk_channel *walk_channel_of(struct match_walk *walk, const struct channel_key *key) {
+    struct walk_channel *channel =
+        key->started ? walk_channels_add(&walk->started, key) : &walk->channels[key->communicator];
+    if (!channel)
+        walk->failed = true;
+    return channel;
+}
+
+static void pass_number(struct match_walk *walk, const struct channel_key *key, uint32_t seq) {
+    struct walk_channel *channel = walk_channel_of(walk, key);
+    if (!channel || (channel->any && seq <= channel->newest))
+        return;
+    channel->any = true;
+    channel->newest = seq;
+    if (channel->told_in == walk->batch)
+        return;
+    channel->told_in = walk->batch;
+    if (grow_by_one(walk->to_tell, walk->to_tell_count, walk->to_tell_room))
+        walk->to_tell[walk->to_tell_count++] = *key;
+    else
+        walk->failed = true;
+}
+
+static void tell_part(struct match_walk *walk, struct channel_arrival *part) {
+    const struct channel_key *key = &part->channel;
+    const struct walk_channel *channel = walk_channel_of(walk, key);
+    if (!channel)
+        return;
+    part->newest = channel->newest;
+    uint64_t uid = walk->directory->communicators[key->communicator].uid;
+    arrivals_add(&walk->told[channel_worker(key, uid, part->seq, walk->workers)], ARRIVAL_PART, part, sizeof *part);
+}
+
+static void tell_half(struct match_walk *walk, enum arrival_kind kind, const struct message_half *half) {
+    uint32_t dump = kind == ARRIVAL_SENT ? half->sender : half->receiver;
+    arrivals_add(&walk->told[walk->worker_of[dump]], kind, half, sizeof *half);
+}
+
+static void begin_batch(struct match_walk *walk, uint32_t dump) {
+    walk->batch++;
+    walk->to_tell_count = 0;
+    for (unsigned w = 0; w < walk->workers; w++)
+        arrivals_begin_batch(&walk->told[w], &walk->dumps[dump].turn);
+}
+
+static void end_batch(struct match_walk *walk, unsigned taken) {
+    for (size_t i = 0; i < walk->to_tell_count; i++) {
+        const struct walk_channel *channel = walk_channel_of(walk, &walk->to_tell[i]);
+        for (unsigned w = 0; channel && w < walk->workers; w++)
+            arrivals_add(&walk->told[w], ARRIVAL_PASSED, &(struct channel_passed){walk->to_tell[i], channel->newest},
+                         sizeof(struct channel_passed));
     }
-    return started ? started->channel : NULL;
-}
-
-static void close_channels(struct match_walk *walk) {
-    for (size_t i = 0; i < walk->owner.directory->communicator_count; i++)
-        channel_close(&walk->channels[i], &walk->owner);
-    for (size_t i = 0; i < walk->started.count; i++)
-        if (started_channels_items(&walk->started)[i].channel)
-            channel_close(started_channels_items(&walk->started)[i].channel, &walk->owner);
+    for (unsigned w = 0; w < walk->workers; w++) {
+        arrivals_end_batch(&walk->told[w], taken);
+        walk->failed |= walk->told[w].no_memory;
+    }
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-static bool arrive_half(struct match_walk *walk, const struct message_half *half) {
-    return messages_arrive(&walk->messages, half, walk->owner.sink, walk->owner.state, &walk->totals);
-}
-
-/* Hands over a completion, which was waited for in `in` if it lies there. */
+/* Tells of a completion, which was waited for in `in` if it lies there. */
 static void complete(struct match_walk *walk, struct completion *completion, const struct waiting *in, bool shared) {
-    struct match_member *member = completion->channel ? &completion->arrival.member : &completion->half.member;
+    struct match_member *member = completion->message ? &completion->half.member : &completion->part.member;
     member->shared = shared;
     member->wait = member->leave;
     if (in->from <= member->leave && member->leave <= in->to) {
         member->wait = in->from > member->enter ? in->from : member->enter;
         member->wait_stack = in->stack;
     }
-    walk->failed |= completion->channel ? !channel_arrive(completion->channel, &walk->owner, &completion->arrival)
-                                        : !arrive_half(walk, &completion->half);
+    if (completion->message)
+        tell_half(walk, ARRIVAL_HALF, &completion->half);
+    else
+        tell_part(walk, &completion->part);
 }
 
-/* Hands over all completions of a lane. */
+/* Tells of all completions of a lane. */
 static void settle_lane(struct match_walk *walk, struct walk_lane *lane, const struct waiting *in) {
-    for (uint32_t i = 0; i < lane->count && !walk->failed; i++)
-        complete(walk, &lane->completions[i], in, lane->passed > 1 || lane->overrun);
+    for (uint32_t i = 0; i < lane->count; i++)
+        complete(walk, &lane->completions[i], in, lane->count > 1 || lane->overrun);
     lane->count = 0;
-    lane->passed = 0;
     lane->overrun = false;
 }
 
@@ -186,31 +229,20 @@ static bool is_behind_its_wait(const struct walk_lane *lane, int64_t leave) {
     return lane->wait.from <= leave && leave <= lane->wait.to;
 }
 
-/* Counts a completion, whosoever it is: all workers settle at the same records. A full lane is settled before the
- * newest is counted, so that never more are held than were counted. Returns whether the completion is to be held. */
-static bool pass(struct match_walk *walk, struct walk_lane *lane, int64_t leave) {
-    if (is_behind_its_wait(lane, leave))
-        return false;
-    if (lane->passed == DONES_MAX) {
-        settle_lane(walk, lane, &no_waiting);
-        lane->overrun = true;
-    }
-    lane->passed++;
-    return true;
-}
-
-/* Hands over a completion whose Wait call is known, or keeps it until that call's record comes: as `pass` said. */
-static void hold(struct match_walk *walk, struct walk_lane *lane, struct completion *completion, bool held) {
-    if (!held) {
+/* Tells of a completion whose Wait call is known, or keeps it until that call's record comes. */
+static void hold(struct match_walk *walk, struct walk_lane *lane, struct completion *completion) {
+    int64_t leave = completion->message ? completion->half.member.leave : completion->part.member.leave;
+    if (is_behind_its_wait(lane, leave)) {
         complete(walk, completion, &lane->wait, true);
         return;
     }
-    if (!lane->completions) {
-        lane->completions = malloc(DONES_MAX * sizeof *lane->completions);
-        if (!lane->completions) {
-            walk->failed = true;
-            return;
-        }
+    if (!lane->completions && !(lane->completions = calloc(DONES_MAX, sizeof *lane->completions))) {
+        walk->failed = true;
+        return;
+    }
+    if (lane->count == DONES_MAX) {
+        settle_lane(walk, lane, &no_waiting);
+        lane->overrun = true;
     }
     lane->completions[lane->count++] = *completion;
 }
@@ -220,7 +252,7 @@ static void hold(struct match_walk *walk, struct walk_lane *lane, struct complet
  * kernel that tells its own beginning began then, be it before its call returned. */
 static int64_t arrival_of(struct match_walk *walk, const struct match_record *item) {
     int64_t begin = item->begin;
-    bool kernels = walk->owner.directory->dumps[item->dump]->header->gpu_timing == GPU_TIMING_KERNEL;
+    bool kernels = walk->directory->dumps[item->dump]->header->gpu_timing == GPU_TIMING_KERNEL;
     if (item->record->kind == RECORD_POLL)
         return to_common(walk->clock, item->dump, record_polls_since(item->record));
     if (!record_is_device(item->record) || kernels || (item->record->flags & FLAG_CAPTURED))
@@ -239,30 +271,32 @@ static void note_launch_call(struct match_walk *walk, const struct match_record 
 /* With processes that another MPI_Init made (spawned, connected): nothing common to both names a communicator. */
 static bool is_foreign(const struct match_walk *walk, const struct match_record *item) {
     const struct dump_communicator *communicator =
-        dump_communicator(walk->owner.directory->dumps[item->dump], item->record->comm);
+        dump_communicator(walk->directory->dumps[item->dump], item->record->comm);
     return communicator && communicator->definition->flags & COMMUNICATOR_FOREIGN;
 }
 
 /* A member's part in an operation that can be matched. */
 static struct channel_arrival collective_arrival(struct match_walk *walk, const struct match_record *item,
-                                                 const struct channel *channel, uint32_t position, uint32_t seq) {
+                                                 const struct channel_key *channel, uint32_t position, uint32_t seq) {
     const struct record *record = item->record;
+    const struct match_communicator *communicator = &walk->directory->communicators[channel->communicator];
     struct channel_arrival arrival = {
+        .channel = *channel,
         .seq = seq,
         .position = position,
         .call = item->call,
-        .base = item->call == CALL_UNKNOWN ? CALL_UNKNOWN : walk->owner.directory->calls[item->call].base,
-        .root = match_rank_of(channel->communicator, position, record->peer),
+        .base = item->call == CALL_UNKNOWN ? CALL_UNKNOWN : walk->directory->calls[item->call].base,
+        .root = match_rank_of(communicator, position, record->peer),
         .bytes = record->bytes,
         .device = record_is_device(record),
-        .fence = item->call != CALL_UNKNOWN && record_is_barrier(record, walk->owner.directory->calls[item->call].name),
+        .fence = item->call != CALL_UNKNOWN && record_is_barrier(record, walk->directory->calls[item->call].name),
         .member = {.enter = arrival_of(walk, item),
                    .leave = item->t1,
                    .stack = record->stack,
                    .call = item->call,
                    .lane = item->lane,
                    .ticket = record->commit - 1,
-                   .bystander = channel->communicator->kind == COMMUNICATOR_INTER && record->peer == PEER_NULL},
+                   .bystander = communicator->kind == COMMUNICATOR_INTER && record->peer == PEER_NULL},
     };
     if (arrival.member.leave < arrival.member.enter) /* damage */
         arrival.member.leave = arrival.member.enter;
@@ -270,39 +304,30 @@ static struct channel_arrival collective_arrival(struct match_walk *walk, const 
     return arrival;
 }
 
-static void take_collective(struct match_walk *walk, const struct match_record *item, struct walk_lane *lane,
-                            bool mine) {
+static void take_collective(struct match_walk *walk, const struct match_record *item, struct walk_lane *lane) {
     const struct record *record = item->record;
-    struct match_place place = match_place_of(walk->owner.directory, item->dump, record->comm);
+    struct match_place place = match_place_of(walk->directory, item->dump, record->comm);
     bool replayed = (record->flags & FLAG_CAPTURED) != 0;
+    walk->totals.collective++;
     if (place.communicator == NOWHERE || record->seq == SEQ_NONE || (replayed && !item->replay)) {
-        walk->totals.collective += mine;
-        walk->totals.unmatchable += mine;
-        walk->totals.foreign += mine && is_foreign(walk, item);
+        walk->totals.unmatchable++;
+        walk->totals.foreign += is_foreign(walk, item);
         return;
     }
-    struct channel *channel = &walk->channels[place.communicator];
+    struct channel_key channel = {.communicator = place.communicator};
     uint32_t seq = record->seq + slips_before(&walk->slips[item->dump], record->comm, record->seq);
     /* what a graph replays has its number from the capture: the same at every replay */
     if (replayed || record->flags & FLAG_STARTED) {
-        channel = started_channel(walk, channel->communicator, seq);
+        channel.started = 1;
+        channel.start_of = seq;
         seq = replayed ? item->replay : (uint32_t)record->tag;
-        if (!channel) {
-            walk->failed = true;
-            return;
-        }
     }
-    bool waited_for = record->kind == RECORD_DONE && !(record->flags & FLAG_UNOBSERVED);
-    channel_passed(channel, seq);
-    bool held = waited_for && pass(walk, lane, item->t1);
-    if (!channel_owns(&walk->owner, channel, seq))
-        return;
-    walk->totals.collective++;
-    struct channel_arrival arrival = collective_arrival(walk, item, channel, place.position, seq);
-    if (waited_for)
-        hold(walk, lane, &(struct completion){.channel = channel, .arrival = arrival}, held);
+    pass_number(walk, &channel, seq);
+    struct completion completion = {.part = collective_arrival(walk, item, &channel, place.position, seq)};
+    if (record->kind == RECORD_DONE && !(record->flags & FLAG_UNOBSERVED))
+        hold(walk, lane, &completion);
     else
-        walk->failed |= !channel_arrive(channel, &walk->owner, &arrival);
+        tell_part(walk, &completion.part);
 }
 
 static struct match_member half_member(struct match_walk *walk, const struct match_record *item) {
@@ -330,7 +355,7 @@ static uint32_t ordinal_of(const struct match_walk *walk, size_t dump, const str
  * replays has the same ordinal at every replay. */
 static bool make_half(struct match_walk *walk, const struct match_record *item, const struct record *record,
                       struct message_half *half) {
-    const struct match_directory *directory = walk->owner.directory;
+    const struct match_directory *directory = walk->directory;
     bool device = record_is_device(item->record);
     struct match_place place = match_place_of(directory, item->dump, record->comm);
     bool send = (record->flags & FLAG_SEND) != 0;
@@ -364,37 +389,25 @@ static bool make_half(struct match_walk *walk, const struct match_record *item, 
     return true;
 }
 
-/* The message once more, for the sender's worker: it is counted for the receiver's. */
-static bool arrive_sent(struct match_walk *walk, const struct message_half *half) {
-    const struct match_sink once_more = {.message = walk->owner.sink->sent};
-    struct match_totals ignored = {0};
-    if (!once_more.message || !half->device || (half->sender & (walk->workers - 1)) != walk->owner.worker)
-        return true;
-    return messages_arrive(&walk->sent, half, &once_more, walk->owner.state, &ignored);
-}
-
 /* `record`: as in make_half. */
 static void walk_message(struct match_walk *walk, const struct match_record *item, const struct record *record,
-                         struct walk_lane *lane, bool mine) {
-    struct message_half half;
-    bool waited_for = item->record->kind == RECORD_DONE && !(item->record->flags & FLAG_UNOBSERVED);
+                         struct walk_lane *lane) {
+    struct completion completion = {.message = true};
     if (record->peer == PEER_NULL) /* goes nowhere */
         return;
-    if (!make_half(walk, item, record, &half)) {
-        walk->totals.halves_unmatchable += mine;
-        walk->totals.foreign += mine && is_foreign(walk, item);
+    if (!make_half(walk, item, record, &completion.half)) {
+        walk->totals.halves_unmatchable++;
+        walk->totals.foreign += is_foreign(walk, item);
         return;
     }
-    half.member.before = item->record->kind == RECORD_CALL ? lane->called : MATCH_ABSENT;
-    bool held = waited_for && pass(walk, lane, half.member.leave);
-    walk->failed |= !arrive_sent(walk, &half);
-    if ((half.receiver & (walk->workers - 1)) != walk->owner.worker)
-        return;
+    completion.half.member.before = item->record->kind == RECORD_CALL ? lane->called : MATCH_ABSENT;
+    if (walk->sink->sent && completion.half.device)
+        tell_half(walk, ARRIVAL_SENT, &completion.half);
     walk->totals.halves++;
-    if (waited_for)
-        hold(walk, lane, &(struct completion){.half = half}, held);
+    if (item->record->kind == RECORD_DONE && !(item->record->flags & FLAG_UNOBSERVED))
+        hold(walk, lane, &completion);
     else
-        walk->failed |= !arrive_half(walk, &half);
+        tell_half(walk, ARRIVAL_HALF, &completion.half);
 }
 
 /* One rank's half of what two of them need of each other in an epoch. */
@@ -406,10 +419,10 @@ static void take_epoch_half(struct match_walk *walk, const struct match_record *
     record.seq = partner->ordinal;
     record.tag = (int32_t)need;
     record.flags = gives ? FLAG_SEND : FLAG_RECV;
-    if (!make_half(walk, item, &record, &half) || (half.receiver & (walk->workers - 1)) != walk->owner.worker)
+    if (!make_half(walk, item, &record, &half))
         return;
     half.member.shared = shared;
-    walk->failed |= !epochs_arrive(&walk->epochs, &half, walk->owner.sink, walk->owner.state);
+    tell_half(walk, ARRIVAL_NEED, &half);
 }
 
 /* A call that ends an epoch: it needs, or is needed by, everybody whom the call named that began it. */
@@ -426,9 +439,9 @@ static void end_epoch(struct match_walk *walk, const struct match_record *item, 
 
 static void walk_epoch(struct match_walk *walk, const struct match_record *item) {
     const struct record *record = item->record;
-    if (item->call == CALL_UNKNOWN || !walk->owner.sink->epoch)
+    if (item->call == CALL_UNKNOWN || !walk->sink->epoch)
         return;
-    enum epoch_part part = walk->owner.directory->calls[item->call].name->epoch;
+    enum epoch_part part = walk->directory->calls[item->call].name->epoch;
     if (record->kind == RECORD_CALL && (part == EPOCH_COMPLETE || part == EPOCH_WAIT) && !(record->flags & FLAG_FAILED))
         end_epoch(walk, item, part == EPOCH_COMPLETE);
     if (record->kind != RECORD_PARTNER || (part != EPOCH_POST && part != EPOCH_START))
@@ -443,12 +456,12 @@ static void walk_epoch(struct match_walk *walk, const struct match_record *item)
 }
 
 static enum call_class class_of(const struct match_walk *walk, const struct match_record *item) {
-    return item->call == CALL_UNKNOWN ? CLASS_OTHER : walk->owner.directory->calls[item->call].name->call_class;
+    return item->call == CALL_UNKNOWN ? CLASS_OTHER : walk->directory->calls[item->call].name->call_class;
 }
 
 /* Since when the call's result was asked for. */
 static int64_t asked_since(struct match_walk *walk, const struct match_record *item, struct walk_lane *lane) {
-    int64_t from = covered_time_bounds(walk->owner.sink->covered, item->stretch).from;
+    int64_t from = covered_time_bounds(walk->sink->covered, item->stretch).from;
     int64_t t0 = item->record->kind == RECORD_POLL
                      ? to_common(walk->clock, item->dump, record_polls_since(item->record))
                      : item->begin;
@@ -466,14 +479,14 @@ static void note_wait(struct match_walk *walk, const struct match_record *item, 
     if (class == CLASS_WAIT || class == CLASS_TEST) {
         lane->wait = (struct waiting){item->since, item->t1, item->record->stack};
         settle_lane(walk, lane, &lane->wait);
-    } else if (lane->passed > 0) {
+    } else if (lane->count > 0) {
         settle_lane(walk, lane, &no_waiting);
     }
 }
 
 /* Whether nobody is to see a record; else its stretch of the covered time is known. */
 static bool is_outside(const struct match_walk *walk, struct match_record *item) {
-    const struct match_sink *sink = walk->owner.sink;
+    const struct match_sink *sink = walk->sink;
     if (sink->limited && (item->t1 < sink->from_ns || item->begin > sink->to_ns))
         return true;
     if (!sink->covered || sink->covered->whole)
@@ -486,7 +499,7 @@ static bool is_outside(const struct match_walk *walk, struct match_record *item)
 
 /* What reaches out of the covered time has counterparts that are not on record, or waits that lie outside. */
 static bool is_matched(const struct match_walk *walk, const struct match_record *item) {
-    const struct match_sink *sink = walk->owner.sink;
+    const struct match_sink *sink = walk->sink;
     return !sink->covered || sink->covered->whole ||
            covered_time_holds(sink->covered, item->stretch, item->begin, item->t1);
 }
@@ -494,7 +507,7 @@ static bool is_matched(const struct match_walk *walk, const struct match_record 
 static bool is_blocking_send(const struct match_walk *walk, const struct match_record *item) {
     if (item->call == CALL_UNKNOWN)
         return false;
-    const struct call_name *call = walk->owner.directory->calls[item->call].name;
+    const struct call_name *call = walk->directory->calls[item->call].name;
     return !call->nonblocking && (call->call_class == CLASS_SEND || call->call_class == CLASS_SENDRECV);
 }
 
@@ -512,69 +525,60 @@ static bool moves_a_message(const struct match_walk *walk, const struct match_re
            (record->kind == RECORD_CALL || record->kind == RECORD_DONE || is_launch(record) || item->replay > 0);
 }
 
-static void match_record(struct match_walk *walk, const struct match_record *item, struct walk_lane *lane, bool mine) {
+static void match_record(struct match_walk *walk, const struct match_record *item, struct walk_lane *lane) {
     const struct record *record = item->record;
     if ((record->flags & FLAG_COLLECTIVE) && (record->kind == RECORD_CALL || record->kind == RECORD_DONE ||
                                               record->kind == RECORD_GPU || record->kind == RECORD_KERNEL))
-        take_collective(walk, item, lane, mine);
+        take_collective(walk, item, lane);
     else if (item->message_count == 0 && moves_a_message(walk, item))
-        walk_message(walk, item, record, lane, mine);
+        walk_message(walk, item, record, lane);
     for (uint32_t i = 0; i < item->message_count; i++)
-        walk_message(walk, item, &item->messages[i], lane, mine);
+        walk_message(walk, item, &item->messages[i], lane);
 }
 
 static void hand_out_record(struct match_walk *walk, struct match_record item) {
-    struct time_stretch bounds = covered_time_bounds(walk->owner.sink->covered, item.stretch);
+    struct time_stretch bounds = covered_time_bounds(walk->sink->covered, item.stretch);
     item.t0 = arrival_of(walk, &item);
     item.t0 = item.t0 < bounds.from ? bounds.from : item.t0;
     item.t1 = item.t1 > bounds.to ? bounds.to : item.t1;
     item.since = item.since < item.t0 ? item.since : item.t0;
-    walk->owner.sink->record(walk->owner.state, &item);
+    walk->sink->record(walk->state, &item);
 }
 
-/* Whether this worker will be asked for a message of a group: by its launch, or for its two ends. Where launches have
- * no times nobody will. */
-static bool is_message_to_keep(struct match_walk *walk, const struct match_record *item) {
-    const struct match_directory *directory = walk->owner.directory;
-    const struct record *record = item->record;
-    unsigned others = walk->workers - 1;
-    struct message_half half;
-    if (item->call == CALL_UNKNOWN || !is_message_of_group(record, directory->calls[item->call].name) ||
-        !dump_has_device_times(directory->dumps[item->dump]))
-        return false;
-    return (item->dump & others) == walk->owner.worker ||
-           (make_half(walk, item, record, &half) &&
-            ((half.receiver & others) == walk->owner.worker || (half.sender & others) == walk->owner.worker));
+/* Whether the launch of the group that this message is in will ask for it. Where launches have no times none will. */
+static bool is_message_to_keep(const struct match_walk *walk, const struct match_record *item) {
+    return item->call != CALL_UNKNOWN && is_message_of_group(item->record, walk->directory->calls[item->call].name) &&
+           dump_has_device_times(walk->directory->dumps[item->dump]);
 }
 
 /* The messages of the group that the item is the launch of, NULL where it is none. Which of a captured group's they are
  * tells the number of the replay. */
-static const struct posted_group *group_launched(const struct match_walk *walk, const struct match_record *item) {
+static const struct posted_group *group_launched(const struct group_messages *groups, const struct match_record *item) {
     if (is_launch(item->record))
-        return group_messages_find(&walk->groups, (uint32_t)item->dump, item->record->op);
-    return item->replay > 0 ? group_messages_captured(&walk->groups, (uint32_t)item->dump, item->record->op) : NULL;
+        return group_messages_find(groups, (uint32_t)item->dump, item->record->op);
+    return item->replay > 0 ? group_messages_captured(groups, (uint32_t)item->dump, item->record->op) : NULL;
 }
 
 static void note_messages_of_groups(struct match_walk *walk, struct match_record *item) {
     const struct record *record = item->record;
-    const struct posted_group *group = group_launched(walk, item);
+    struct group_messages *groups = &walk->dumps[item->dump].groups;
+    const struct posted_group *group = group_launched(groups, item);
     if (group) {
         item->messages = group->messages;
         item->message_count = group->count;
     }
     if (is_message_to_keep(walk, item))
-        walk->failed |= !group_messages_post(&walk->groups, (uint32_t)item->dump, record);
+        walk->failed |= !group_messages_post(groups, (uint32_t)item->dump, record);
     else if (record->kind == RECORD_GROUP && record->flags & FLAG_CAPTURED)
-        walk->failed |= !group_messages_capture(&walk->groups, (uint32_t)item->dump, record->op);
+        walk->failed |= !group_messages_capture(groups, (uint32_t)item->dump, record->op);
 }
 
 static void walk_record(struct match_walk *walk, size_t dump, const struct record *record) {
-    bool mine = (dump & (walk->workers - 1)) == walk->owner.worker;
     struct record_stream *stream = &walk->dumps[dump].stream;
     struct walk_lane *lane = &walk->dumps[dump].lanes[record_stream_lane(stream)];
     struct match_record item = {.record = record,
                                 .dump = dump,
-                                .call = match_call_of(walk->owner.directory, dump, record->call),
+                                .call = match_call_of(walk->directory, dump, record->call),
                                 .gap = record_stream_gap(stream),
                                 .lane = record_stream_lane(stream),
                                 .replay = record_stream_replay(stream).number,
@@ -592,126 +596,188 @@ static void walk_record(struct match_walk *walk, size_t dump, const struct recor
     else if (record->kind == RECORD_POST || record->kind == RECORD_GROUP)
         note_launch_call(walk, &item);
     note_messages_of_groups(walk, &item);
-    bool handed_out = mine && walk->owner.sink->record, first = walk->owner.sink->record_first;
-    if (handed_out && first)
+    if (walk->sink->record)
         hand_out_record(walk, item);
     if (is_matched(walk, &item)) {
-        match_record(walk, &item, lane, mine);
+        match_record(walk, &item, lane);
         walk_epoch(walk, &item);
     }
     if (record->kind == RECORD_CALL || record->kind == RECORD_POST)
         lane->called = item.begin;
-    walk->totals.records += mine;
-    if (handed_out && !first)
-        hand_out_record(walk, item);
+    walk->totals.records++;
     if (item.message_count > 0 && is_launch(record))
-        group_messages_drop(&walk->groups, (uint32_t)dump, record->op);
+        group_messages_drop(&walk->dumps[dump].groups, (uint32_t)dump, record->op);
 }
 
-/* ---- the walk -------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------------------------------------
+ */
+
+static bool begin_dump(struct match_walk *walk, uint32_t d) {
+    const struct match_directory *directory = walk->directory;
+    struct walk_dump *dump = &walk->dumps[d];
+    uint32_t lanes = directory->dumps[d]->lane_count;
+    uint64_t interval = GROUPS_INTERVAL / directory->dump_count;
+    group_messages_init(&dump->groups, interval > GROUPS_PER_DUMP ? interval : GROUPS_PER_DUMP);
+    dump->lanes = calloc(lanes ? lanes : 1, sizeof *dump->lanes);
+    if (!dump->lanes || !record_stream_begin(&dump->stream, directory->dumps[d]))
+        return false;
+    for (uint32_t l = 0; l < lanes; l++) {
+        dump->lanes[l].wait = no_waiting;
+        dump->lanes[l].called = MATCH_ABSENT;
+    }
+    dump->turn.front = INT64_MIN;
+    set_turn(walk, d);
+    if (dump->turn.front != INT64_MAX)
+        walk->heap[walk->heap_count++] = d;
+    return true;
+}
 
 static bool walk_begin(struct match_walk *walk) {
-    const struct match_directory *directory = walk->owner.directory;
-    walk->dumps = calloc(directory->dump_count, sizeof *walk->dumps);
+    const struct match_directory *directory = walk->directory;
     walk->heap = calloc(directory->dump_count, sizeof *walk->heap);
     walk->channels = calloc(directory->communicator_count ? directory->communicator_count : 1, sizeof *walk->channels);
-    if (!walk->dumps || !walk->heap || !walk->channels)
+    if (!walk->heap || !walk->channels)
         return false;
-    for (size_t i = 0; i < directory->communicator_count; i++)
-        channel_init(&walk->channels[i], &directory->communicators[i]);
-    uint64_t interval = (uint64_t)directory->dump_count * HALVES_PER_DUMP;
-    interval = interval > HALVES_INTERVAL ? interval : HALVES_INTERVAL;
-    messages_init(&walk->messages, interval);
-    messages_init(&walk->sent, interval);
-    group_messages_init(&walk->groups, interval);
-    epochs_init(&walk->epochs, interval);
-    for (size_t d = 0; d < directory->dump_count; d++) {
-        struct walk_dump *dump = &walk->dumps[d];
-        uint32_t lanes = directory->dumps[d]->lane_count;
-        dump->lanes = calloc(lanes ? lanes : 1, sizeof *dump->lanes);
-        if (!dump->lanes || !record_stream_begin(&dump->stream, directory->dumps[d]))
+    for (uint32_t d = 0; d < directory->dump_count; d++)
+        if (walk->worker_of[d] == walk->number && !begin_dump(walk, d))
             return false;
-        for (uint32_t l = 0; l < lanes; l++) {
-            dump->lanes[l].wait = no_waiting;
-            dump->lanes[l].called = MATCH_ABSENT;
-            walk->total_records +=
-                directory->dumps[d]->lanes[l].end_ticket - directory->dumps[d]->lanes[l].first_ticket;
-        }
-        dump->front = front_of(walk, d);
-        if (dump->front != INT64_MAX)
-            walk->heap[walk->heap_count++] = (uint32_t)d;
-    }
     for (size_t i = walk->heap_count; i-- > 0;)
         sift_down(walk, i);
     return true;
 }
 
+static void end_dump(struct walk_dump *dump, const struct dump *file) {
+    record_stream_end(&dump->stream);
+    for (uint32_t l = 0; dump->lanes && l < file->lane_count; l++)
+        free(dump->lanes[l].completions);
+    free(dump->lanes);
+    group_messages_free(&dump->groups);
+}
+
 static void walk_end(struct match_walk *walk) {
-    const struct match_directory *directory = walk->owner.directory;
-    for (size_t d = 0; walk->dumps && d < directory->dump_count; d++) {
-        record_stream_end(&walk->dumps[d].stream);
-        for (uint32_t l = 0; walk->dumps[d].lanes && l < directory->dumps[d]->lane_count; l++)
-            free(walk->dumps[d].lanes[l].completions);
-        free(walk->dumps[d].lanes);
-    }
-    for (size_t i = 0; walk->channels && i < directory->communicator_count; i++)
-        channel_free(&walk->channels[i]);
-    for (size_t i = 0; i < walk->started.count; i++) {
-        struct channel *channel = started_channels_items(&walk->started)[i].channel;
-        if (channel)
-            channel_free(channel);
-        free(channel);
-    }
-    struct match_totals ignored = {0};
-    messages_free(&walk->messages, &walk->totals);
-    messages_free(&walk->sent, &ignored);
-    group_messages_free(&walk->groups);
     epochs_free(&walk->epochs);
     hash_table_free(&walk->started);
+    free(walk->to_tell);
     free(walk->channels);
     free(walk->heap);
-    free(walk->dumps);
 }
 
-/* Up to BATCH records of the dump that is furthest behind. Returns how many. */
-static unsigned walk_batch(struct match_walk *walk) {
-    uint32_t dump = walk->heap[0];
-    struct record_stream *stream = &walk->dumps[dump].stream;
+/* Up to BATCH records of the dump that is furthest behind. */
+static void read_batch(struct match_walk *walk) {
+    uint32_t d = walk->heap[0];
+    struct walk_dump *dump = &walk->dumps[d];
     const struct record *record = NULL;
     unsigned taken = 0;
-    while (taken < BATCH && !walk->failed && (record = record_stream_next(stream)) != NULL) {
-        walk_record(walk, dump, record);
+    begin_batch(walk, d);
+    while (taken < BATCH && !walk->failed && (record = record_stream_next(&dump->stream)) != NULL) {
+        walk_record(walk, d, record);
         taken++;
     }
-    walk->walked += taken;
-    struct match_totals ignored = {0};
-    messages_walked(&walk->messages, walk->walked, &walk->totals);
-    messages_walked(&walk->sent, walk->walked, &ignored);
-    group_messages_walked(&walk->groups, walk->walked);
-    epochs_walked(&walk->epochs, walk->walked);
-    if (taken == BATCH) {
-        walk->dumps[dump].front = front_of(walk, dump);
-    } else {
-        for (uint32_t l = 0; l < walk->owner.directory->dumps[dump]->lane_count; l++)
-            settle_lane(walk, &walk->dumps[dump].lanes[l], &no_waiting);
+    dump->walked += taken;
+    walk->read += taken;
+    group_messages_walked(&dump->groups, dump->walked);
+    for (uint32_t l = 0; taken < BATCH && l < walk->directory->dumps[d]->lane_count; l++)
+        settle_lane(walk, &dump->lanes[l], &no_waiting);
+    end_batch(walk, taken);
+    if (taken == BATCH)
+        set_turn(walk, d);
+    else
         walk->heap[0] = walk->heap[--walk->heap_count];
-    }
     if (walk->heap_count > 0)
         sift_down(walk, 0);
-    return taken;
 }
 
-static void walk_all(void *context, size_t number) {
-    struct match_walk *walk = (struct match_walk *)context + number;
-    const struct match_sink *sink = walk->owner.sink;
-    uint64_t done = 0;
-    for (uint64_t batch = 1; walk->heap_count > 0 && !walk->failed; batch++) {
-        done += walk_batch(walk);
-        if (sink->progress && walk->owner.worker == 0 && batch % PROGRESS_BATCHES == 0 && walk->total_records > 0)
-            sink->progress(sink->progress_context,
-                           done < walk->total_records ? (unsigned)(done * 1000 / walk->total_records) : 1000);
+/* ---- rounds: all read, then all pair ------------------------------------------------------------------------------
+ */
+
+/* The walk as all workers share it. */
+struct match_workers {
+    unsigned count;
+    struct walk_dump *dumps;
+    struct match_walk *walks;
+    struct pairing *pairings;
+    struct arrivals *told;     /* by worker w to worker v: told[w * count + v] */
+    uint32_t *worker_of;       /* per dump */
+    struct arrival_turn *next; /* per worker: of its next batch that is not read yet */
+    uint64_t records;          /* of all dumps */
+};
+
+/* The turn of what is not there. */
+static const struct arrival_turn never = {INT64_MAX, UINT32_MAX};
+
+/* A worker alone pairs each batch while it is warm. One whose batches wait for others to come so far reads no more. */
+static void read_round(void *context, size_t number) {
+    struct match_workers *all = context;
+    struct match_walk *walk = &all->walks[number];
+    unsigned most = all->count == 1 ? 1 : ROUND_BATCHES;
+    bool ahead = walk->told[number].batches >= ROUND_BATCHES;
+    for (unsigned b = 0; !ahead && b < most && walk->heap_count > 0 && !walk->failed; b++)
+        read_batch(walk);
+    all->next[number] = walk->heap_count > 0 ? walk->dumps[walk->heap[0]].turn : never;
+}
+
+/* The worker whose oldest batch to this one comes first, unless one that has not been read yet comes before; `count`:
+ * none. */
+static unsigned first_teller(const struct match_workers *all, size_t number) {
+    struct arrival_turn first = never;
+    unsigned teller = all->count;
+    for (unsigned w = 0; w < all->count; w++) {
+        const struct arrival_batch *batch = arrivals_front(&all->told[(size_t)w * all->count + number]);
+        const struct arrival_turn *turn = batch ? &batch->turn : &all->next[w];
+        if (!arrival_turn_before(turn, &first))
+            continue;
+        first = *turn;
+        teller = batch ? w : all->count;
     }
-    close_channels(walk);
+    return teller;
+}
+
+static void pair_round(void *context, size_t number) {
+    struct match_workers *all = context;
+    struct pairing *pairing = &all->pairings[number];
+    for (unsigned w; !pairing->no_memory && (w = first_teller(all, number)) < all->count;) {
+        struct arrivals *told = &all->told[(size_t)w * all->count + number];
+        pairing_take(pairing, arrivals_front(told));
+        arrivals_pop(told);
+    }
+}
+
+static void close_round(void *context, size_t number) {
+    pairing_close(&((struct match_workers *)context)->pairings[number]);
+}
+
+static uint64_t records_read(const struct match_workers *all) {
+    uint64_t read = 0;
+    for (unsigned w = 0; w < all->count; w++)
+        read += all->walks[w].read;
+    return read;
+}
+
+/* Whether all has been done so far, and there is more. */
+static bool goes_on(const struct match_workers *all, bool *failed) {
+    bool more = false;
+    for (unsigned w = 0; w < all->count; w++) {
+        *failed |= all->walks[w].failed || all->pairings[w].no_memory;
+        more |= all->walks[w].heap_count > 0;
+    }
+    return more && !*failed;
+}
+
+static bool walk_all(struct match_workers *all, const struct match_sink *sink) {
+    uint64_t shown = PROGRESS_RECORDS;
+    bool failed = false;
+    while (goes_on(all, &failed)) {
+        side_by_side(all->count, all->count, read_round, all);
+        side_by_side(all->count, all->count, pair_round, all);
+        uint64_t read = records_read(all);
+        if (sink->progress && read >= shown) {
+            sink->progress(sink->progress_context, read < all->records ? (unsigned)(read * 1000 / all->records) : 1000);
+            shown = read + PROGRESS_RECORDS;
+        }
+    }
+    if (!failed)
+        side_by_side(all->count, all->count, close_round, all);
+    return !failed;
 }
 
 static void add_totals(struct match_totals *sum, const struct match_totals *part) {
@@ -741,26 +807,32 @@ static void count_slips(struct match_totals *totals, const struct match_director
 }
 
 unsigned match_workers(unsigned wish) {
-    unsigned workers = 1;
-    while (workers * 2 <= wish && workers * 2 <= MATCH_WORKERS_MAX)
-        workers *= 2;
-    return workers;
+    return wish < 1 ? 1 : wish < MATCH_WORKERS_MAX ? wish : MATCH_WORKERS_MAX;
 }
 
 /* What every worker needs to know of each dump before the walk begins. */
 struct foreknowledge {
+    const struct match_directory *directory;
     struct wildcards *wildcards;
     struct slips *slips;
+    bool no_memory;
 };
 
-static bool foresee(struct foreknowledge *known, const struct match_directory *directory) {
+static void number_wildcards(void *context, size_t dump) {
+    struct foreknowledge *known = context;
+    if (!wildcards_number(&known->wildcards[dump], known->directory->dumps[dump]))
+        __atomic_store_n(&known->no_memory, true, __ATOMIC_RELAXED);
+}
+
+static bool foresee(struct foreknowledge *known, const struct match_directory *directory, unsigned workers) {
     size_t count = directory->dump_count ? directory->dump_count : 1;
-    known->wildcards = calloc(count, sizeof *known->wildcards);
-    known->slips = calloc(count, sizeof *known->slips);
-    bool done = known->wildcards && known->slips && slips_find(known->slips, directory);
-    for (size_t d = 0; done && d < directory->dump_count; d++)
-        done = wildcards_number(&known->wildcards[d], directory->dumps[d]);
-    return done;
+    *known = (struct foreknowledge){.directory = directory,
+                                    .wildcards = calloc(count, sizeof *known->wildcards),
+                                    .slips = calloc(count, sizeof *known->slips)};
+    if (!known->wildcards || !known->slips || !slips_find(known->slips, directory))
+        return false;
+    side_by_side(workers, directory->dump_count, number_wildcards, known);
+    return !known->no_memory;
 }
 
 static void foreknowledge_free(struct foreknowledge *known, const struct match_directory *directory) {
@@ -772,33 +844,64 @@ static void foreknowledge_free(struct foreknowledge *known, const struct match_d
     free(known->slips);
 }
 
+static bool workers_begin(struct match_workers *all, const struct common_clock *clock, const struct match_sink *sink,
+                          void *const *states, const struct foreknowledge *known) {
+    const struct match_directory *directory = known->directory;
+    bool done = all->dumps && all->told && all->worker_of;
+    for (size_t d = 0; d < directory->dump_count; d++)
+        all->records += share_records(directory->dumps[d]);
+    for (unsigned w = 0; done && w < all->count; w++) {
+        all->walks[w] = (struct match_walk){.clock = clock,
+                                            .directory = directory,
+                                            .sink = sink,
+                                            .state = states[w],
+                                            .number = w,
+                                            .workers = all->count,
+                                            .worker_of = all->worker_of,
+                                            .dumps = all->dumps,
+                                            .told = all->told + (size_t)w * all->count,
+                                            .wildcards = known->wildcards,
+                                            .slips = known->slips};
+        done = walk_begin(&all->walks[w]) && pairing_init(&all->pairings[w], directory, sink, states[w], all->count);
+    }
+    return done;
+}
+
+static void workers_end(struct match_workers *all, const struct match_directory *directory,
+                        struct match_totals *totals) {
+    for (size_t d = 0; all->dumps && d < directory->dump_count; d++)
+        end_dump(&all->dumps[d], directory->dumps[d]);
+    for (unsigned w = 0; w < all->count; w++) {
+        walk_end(&all->walks[w]);
+        pairing_free(&all->pairings[w]);
+        add_totals(totals, &all->walks[w].totals);
+        add_totals(totals, &all->pairings[w].totals);
+    }
+    for (size_t i = 0; all->told && i < (size_t)all->count * all->count; i++)
+        arrivals_free(&all->told[i]);
+    free(all->dumps);
+    free(all->told);
+    free(all->worker_of);
+}
+
 bool match_run(const struct common_clock *clock, const struct match_directory *directory, const struct match_sink *sink,
                void *const *states, unsigned workers, struct match_totals *totals) {
     struct match_walk walks[MATCH_WORKERS_MAX] = {0};
+    struct pairing pairings[MATCH_WORKERS_MAX] = {0};
+    struct arrival_turn next[MATCH_WORKERS_MAX];
     struct foreknowledge known;
-    workers = match_workers(workers);
+    unsigned count = match_workers(workers);
+    struct match_workers all = {.count = count,
+                                .walks = walks,
+                                .pairings = pairings,
+                                .next = next,
+                                .dumps = calloc(directory->dump_count + 1, sizeof *all.dumps),
+                                .told = calloc((size_t)count * count, sizeof *all.told),
+                                .worker_of = shares_deal(directory, count)};
     *totals = (struct match_totals){0};
-    bool done = foresee(&known, directory);
-    for (unsigned w = 0; w < workers; w++) {
-        walks[w].wildcards = known.wildcards;
-        walks[w].slips = known.slips;
-        walks[w].clock = clock;
-        walks[w].workers = workers;
-        walks[w].owner = (struct channel_owner){.worker = w,
-                                                .shift = (unsigned)__builtin_ctz(workers),
-                                                .directory = directory,
-                                                .sink = sink,
-                                                .state = states[w],
-                                                .totals = &walks[w].totals};
-        done = done && walk_begin(&walks[w]);
-    }
-    if (done)
-        side_by_side(workers, workers, walk_all, walks);
-    for (unsigned w = 0; w < workers; w++) {
-        done = done && !walks[w].failed;
-        walk_end(&walks[w]);
-        add_totals(totals, &walks[w].totals);
-    }
+    bool done =
+        foresee(&known, directory, count) && workers_begin(&all, clock, sink, states, &known) && walk_all(&all, sink);
+    workers_end(&all, directory, totals);
     for (size_t d = 0; done && d < directory->dump_count; d++)
         count_slips(totals, directory, d, &known.slips[d]);
     foreknowledge_free(&known, directory);

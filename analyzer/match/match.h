@@ -6,10 +6,11 @@
  * Must not live here: what a late arrival costs, who is to blame.
  *
  * All dumps are walked once, together, in time order. Memory is bounded by how far ranks are apart, not by the number
- * of records. Several workers each walk everything and keep their share, so every worker takes the same decisions and
- * the instances are the same for any number of them; only the order of delivery differs. What a consumer makes of
- * instances and records must therefore not depend on their order between workers: sums, extremes, counts. All messages
- * to one dump go to one worker, and in one order.
+ * of records. Each of several workers reads its share of the dumps and tells those who pair what it read (arrivals.h):
+ * a collective has one worker who puts it together, by its number, and a message that of the receiver's dump. Everybody
+ * takes what was read in one order of batches, so the instances are the same for any number of workers; only the order
+ * of delivery differs. What a consumer makes of instances and records must therefore not depend on their order between
+ * workers: sums, extremes, counts. All messages to one dump go to one worker, and in one order.
  */
 #ifndef COMMTAP_MATCH_MATCH_H
 #define COMMTAP_MATCH_MATCH_H
@@ -20,8 +21,8 @@
 
 enum { MATCH_WORKERS_MAX = 8 };
 
-/* Walks all dumps of `clock` with `workers` (1 .. MATCH_WORKERS_MAX, rounded down to a power of two) threads; states[i]
- * is handed to the consumers of worker i. Returns false when memory is short. */
+/* Walks all dumps of `clock` with `workers` (1 .. MATCH_WORKERS_MAX) threads; states[i] is handed to the consumers of
+ * worker i. Returns false when memory is short. */
 bool match_run(const struct common_clock *clock, const struct match_directory *directory, const struct match_sink *sink,
                void *const *states, unsigned workers, struct match_totals *totals);
 

@@ -257,7 +257,6 @@ static bool walk(struct drawing *drawing) {
                                     .message = take_message,
                                     .sent = take_sent,
                                     .epoch = take_epoch,
-                                    .record_first = true,
                                     .progress = request->progress,
                                     .progress_context = request->progress_context,
                                     .limited = may_be_limited(drawing),
