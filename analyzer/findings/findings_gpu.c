@@ -8,6 +8,7 @@
 
 #include "analyzer/base/statistics.h"
 #include "analyzer/findings/words.h"
+#include "analyzer/load/gpu_view.h"
 
 enum { LAUNCHES_MIN = 8, SHARE_PERCENT = 50, MEMORY_PERCENT = 90, UNSEEN_PERMILLE = 5 };
 
@@ -118,9 +119,19 @@ static void add_unseen(struct findings *findings, const struct job *job) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
+/* Which of a process' GPUs, where it has several. */
+static void add_full_memory(struct findings *findings, const struct dump *dump, uint32_t device, double share) {
+    char gpu[32] = "";
+    if (dump->device_count > 1)
+        snprintf(gpu, sizeof gpu, " GPU %" PRIu32, dump_device_number(dump, device));
+    findings_add(findings, FINDING_DEVICE_MEMORY, "device memory was %.0f %% full at its peak on %s%s.", 100 * share,
+                 rank_text(dump->header->rank).text, gpu);
+}
+
 static void add_memory(struct findings *findings, const struct job *job) {
     double worst = 0;
     const struct dump *where = NULL;
+    uint32_t which = 0;
     for (size_t d = 0; d < job->process_count; d++)
         for (uint32_t i = 0; i < job->processes[d]->device_count; i++) {
             const struct device_state *device = &job->processes[d]->devices[i];
@@ -131,11 +142,11 @@ static void add_memory(struct findings *findings, const struct job *job) {
             if (share > worst) {
                 worst = share;
                 where = job->processes[d];
+                which = i;
             }
         }
     if (where && worst * 100 >= MEMORY_PERCENT)
-        findings_add(findings, FINDING_DEVICE_MEMORY, "device memory was %.0f %% full at its peak on %s.", 100 * worst,
-                     rank_text(where->header->rank).text);
+        add_full_memory(findings, where, which, worst);
 }
 
 void findings_add_gpu(struct findings *findings, const struct job *job, const struct straggler_analysis *analysis) {

@@ -50,6 +50,11 @@ static inline int64_t dump_gpu_number(const struct dump *dump) {
     return gpu ? (int64_t)gpu->ordinal : -1;
 }
 
+/* The number of the GPU with that index in the dump, as the driver counts them in the process. */
+static inline uint32_t dump_device_number(const struct dump *dump, uint32_t index) {
+    return index < dump->device_count ? dump->devices[index].ordinal : index;
+}
+
 /* All that the process did. */
 static inline const struct dump *dump_of_process(const struct dump *dump) {
     return dump->view ? dump->view->whole : dump;

@@ -6,6 +6,7 @@
 #include "analyzer/base/grow.h"
 #include "analyzer/base/ns.h"
 #include "analyzer/cli/progress.h"
+#include "analyzer/load/gpu_view.h"
 #include "analyzer/tracks/draw.h"
 
 /* ---- which part ------------------------------------------------------------------------------ */
@@ -111,7 +112,8 @@ static void take_counter(void *context, const struct track *track, int64_t at, d
     struct page_tracks *tracks = context;
     const struct dump *dump = tracks->operations.directory->dumps[track->dump];
     const struct call_name *part = track->call ? dump_call(dump, track->call) : NULL;
-    const struct memory_source source = {track->dump, track->which, track->call, part ? part->name : NULL};
+    const struct memory_source source = {track->dump, dump_device_number(dump, track->which), track->call,
+                                         part ? part->name : NULL};
     if (track->kind == TRACK_MEMORY && value >= 0)
         memory_add(&tracks->memory, &source, at, value < 0x1p63 ? (uint64_t)value : INT64_MAX);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/load/gpu_view.h"
 #include "analyzer/render/export_table.h"
 #include "analyzer/render/summary_table.h"
 
@@ -49,7 +50,7 @@ static void name_lane(char *name, const struct dump *dump, uint32_t lane) {
 
 static void name_device(char *name, const struct dump *dump, const struct track *track) {
     const struct dump_communicator *communicator = dump_communicator(dump, track->comm);
-    uint32_t gpu = track->which < dump->device_count ? dump->devices[track->which].ordinal : track->which;
+    uint32_t gpu = dump_device_number(dump, track->which);
     if (communicator && communicator->name[0])
         snprintf(name, TRACK_NAME, "GPU %" PRIu32 ", communicator %.200s", gpu, communicator->name);
     else if (communicator)
@@ -60,7 +61,8 @@ static void name_device(char *name, const struct dump *dump, const struct track 
 
 static void name_memory(char *name, const struct dump *dump, const struct track *track) {
     const struct call_name *part = track->call ? dump_call(dump, track->call) : NULL;
-    snprintf(name, TRACK_NAME, "GPU %" PRIu32 ", %.200s", track->which, part ? part->name : "memory in use");
+    snprintf(name, TRACK_NAME, "GPU %" PRIu32 ", %.200s", dump_device_number(dump, track->which),
+             part ? part->name : "memory in use");
 }
 
 static void name_track(char *name, const struct dump *dump, const struct track *track) {
@@ -79,7 +81,8 @@ static void name_track(char *name, const struct dump *dump, const struct track *
         name_device(name, dump, track);
         break;
     case TRACK_EXPOSED:
-        snprintf(name, TRACK_NAME, "GPU %" PRIu32 ", waiting for communication", track->which);
+        snprintf(name, TRACK_NAME, "GPU %" PRIu32 ", waiting for communication",
+                 dump_device_number(dump, track->which));
         break;
     case TRACK_MEMORY:
         name_memory(name, dump, track);

@@ -90,8 +90,10 @@ def test_each_gpu_has_its_place_in_every_output(tmp_path):
         assert database.execute("SELECT COUNT(*) FROM records JOIN functions ON functions.id = op_id WHERE kind = 'gpu'"
                                 " AND name = 'ncclAllReduce'").fetchone() == (4 * ROUNDS,)
     jobs.commtap("timeline", job.where, "--format", "chrome", "-o", tmp_path / "trace.json")
-    names = [event["args"]["name"] for event in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-             if event["name"] == "thread_name"]
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    names = [event["args"]["name"] for event in events if event["name"] == "thread_name"]
     assert [sum(name.startswith(f"GPU {gpu}") for name in names) for gpu in range(4)] == [1, 1, 1, 1]
+    # memory is each GPU's own
+    assert {f"GPU {gpu}, memory in use" for gpu in range(4)} <= {event["name"] for event in events if event["ph"] == "C"}
     jobs.commtap("html", job.where, "-o", tmp_path / "page.html")
     assert '"gpu":1' in (tmp_path / "page.html").read_text().replace(" ", "")

@@ -182,20 +182,26 @@ static void four_steps_are_enough(void **state) {
 
 /* ---- GPUs ------------------------------------------------------------------------------------ */
 
+static char text_said[512];
+
 static bool is_said(uint64_t joined, uint64_t bound, double memory, const char *code) {
     struct hand_steps hand;
     struct rank_launches launches[RANKS] = {{.joined = joined, .host_bound = bound}};
     struct rank_times times[RANKS] = {0};
-    struct device_state device = {
-        .version = 2, .capacity = 1000, .memory_samples = 9, .memory_peak = (uint64_t)(memory * 1000)};
+    struct device_state devices[2] = {
+        {.version = 2, .ordinal = 4, .capacity = 1000, .memory_samples = 9},
+        {.version = 2, .ordinal = 5, .capacity = 1000, .memory_samples = 9, .memory_peak = (uint64_t)(memory * 1000)}};
     make_steps(&hand, STEPS);
-    hand.dumps[2].devices = &device;
-    hand.dumps[2].device_count = 1;
+    hand.dumps[1].devices = devices;
+    hand.dumps[1].device_count = 1;
+    hand.dumps[2].devices = devices;
+    hand.dumps[2].device_count = 2;
     struct match_directory directory = {.dump_count = RANKS};
     struct straggler_analysis analysis = {.directory = &directory, .launches = launches, .times = times};
     struct findings findings = {0};
     findings_add_gpu(&findings, &hand.job, &analysis);
     bool found = has(&findings, code);
+    snprintf(text_said, sizeof text_said, "%s", findings.count > 0 ? findings.items[0].text : "");
     findings_free(&findings);
     return found;
 }
@@ -211,6 +217,7 @@ static void most_of_eight_launches_make_a_job_host_bound(void **state) {
 static void memory_is_full_at_nine_tenths(void **state) {
     (void)state;
     assert_true(is_said(0, 0, 0.91, "device_memory"));
+    assert_non_null(strstr(text_said, "on rank 2 GPU 5.")); /* of the process' two */
     assert_false(is_said(0, 0, 0.89, "device_memory"));
 }
 
