@@ -1,6 +1,6 @@
 # What commtap costs, beside the floor of two bare clock reads and, where their sources are given, mpiP and IPM.
 #
-#   make bench [MPIP=DIR] [IPM=DIR] [BENCH_ONLY=percall,churn,recorder,gpu,nccl,startup,tail,report,top,database] [ROUNDS=15]
+#   make bench [MPIP=DIR] [IPM=DIR] [BENCH_ONLY=percall,churn,recorder,gpu,nccl,startup,tail,report,top,heartbeat,database] [ROUNDS=15]
 #
 # DIR: the sources of mpiP (github.com/LLNL/mpiP) and of IPM (github.com/nerscadmin/IPM), which are built for each MPI
 # here and take their turns in the same rounds.

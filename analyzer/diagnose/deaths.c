@@ -90,8 +90,36 @@ static bool outlived(const struct party *party, const struct moment *end) {
     return moment_is_earlier(end, &last) && moments_apart(&last, end) >= least;
 }
 
-/* The process that was missed while all others, but for those that came to their end, are known to have lived on. Of
- * a job whose processes can still be asked that is told from them. */
+/* Whether some did, and all, but for those that came to their end and those that were missed, too. */
+static bool others_lived_on(const struct world *world, const struct moment *gone) {
+    bool some = false;
+    for (uint32_t p = 0; p < world->dump_count; p++) {
+        const struct party *party = &world->parties[p];
+        if (has_finished(party->dump))
+            continue;
+        bool lived_on = outlived(party, gone);
+        if (!lived_on && party->gone_ns == 0)
+            return false;
+        some |= lived_on;
+    }
+    return some;
+}
+
+/* Of those that were missed together with the first one: one that did not wait for others, if there is one. */
+static uint32_t one_at_work(const struct world *world, uint32_t missed, const struct moment *gone) {
+    for (uint32_t p = 0; p < world->dump_count; p++) {
+        const uint32_t next = (missed + p) % world->dump_count;
+        const struct party *party = &world->parties[next];
+        struct moment when = moment_at(party->dump, party->gone_ns);
+        if (party->gone_ns > 0 && !has_finished(party->dump) && !was_waiting(party->dump) &&
+            moments_apart(&when, gone) < EXITS_TOGETHER_NS)
+            return next;
+    }
+    return missed;
+}
+
+/* The process that was missed while all others are known to have lived on; of several that went together one. Of a
+ * job whose processes can still be asked that is told from them. */
 static void find_missed(const struct world *world, struct first_death *first) {
     uint32_t missed = NOBODY;
     struct moment gone;
@@ -109,9 +137,9 @@ static void find_missed(const struct world *world, struct first_death *first) {
     }
     if (missed == NOBODY || (first->known && !moment_is_earlier(&gone, &first->when)))
         return;
-    for (uint32_t p = 0; p < world->dump_count; p++)
-        if (p != missed && !has_finished(world->parties[p].dump) && !outlived(&world->parties[p], &gone))
-            return;
+    if (!others_lived_on(world, &gone))
+        return;
+    missed = one_at_work(world, missed, &gone);
     *first = (struct first_death){
         .known = true, .missed = true, .party = missed, .when = last_known_alive(&world->parties[missed])};
 }

@@ -5,9 +5,11 @@
  * Lives here: which processes have such a thread, and when it wakes.
  * Must not live here: what it notes (neighbours.h).
  *
- * Two processes of each node have one, local ranks 0 and 1, and both note the same, so that nobody has to be chosen
- * anew when one of them ends: no lock, nothing shared. Where the launcher does not number them, each process begins
- * with one, and after the first look all but the two with the lowest process ids let it end.
+ * Two processes of each node do so, local ranks 0 and 1, and both note the same: no lock, nothing shared. Two more,
+ * local ranks 2 and 3, have such a thread that sleeps until one of those before it ends, which the kernel tells
+ * (pidfd_open, Linux 5.9 for a table of descriptors of its own), and beats from then on where fewer than two before it
+ * are left: so the two can end at once. Where the launcher does not number them, each process begins with a thread, and
+ * after the first look all but the four with the lowest process ids let it end.
  *
  * They wake at multiples of BEAT_NS of the calendar: on all nodes at once, which costs a job of many nodes whose ranks
  * wait for each other one interruption, and not one for each node.

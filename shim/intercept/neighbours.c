@@ -22,6 +22,7 @@
 
 static struct {
     struct beat_row *rows; /* in the dump */
+    bool before[ROWS];     /* comes before this process */
     uint32_t used;
     uint32_t next; /* to be looked at */
     char directory[DUMP_PATH_BYTES];
@@ -95,20 +96,30 @@ void neighbours_look(void) {
     }
 }
 
-uint32_t neighbours_with_lower_pid(void) {
+uint32_t neighbours_before(int64_t *pids, uint32_t most, uint32_t *known) {
     uint32_t count = 0;
-    for (uint32_t i = 1; i < neighbours.used; i++)
-        count += !neighbours.rows[i].gone_ns && neighbours.rows[i].pid < neighbours.rows[0].pid;
+    *known = 0;
+    for (uint32_t i = 1; i < neighbours.used; i++) {
+        struct beat_row *row = &neighbours.rows[i];
+        if (!neighbours.before[i])
+            continue;
+        ++*known;
+        if (row->gone_ns || (look_at(row), row->gone_ns))
+            continue;
+        if (count < most)
+            pids[count] = row->pid;
+        count++;
+    }
     return count;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static void add_row(uint64_t dump, int64_t pid) {
+static void add_row(uint64_t dump, int64_t pid, bool before) {
     struct beat_row *row = &neighbours.rows[neighbours.used];
     if (neighbours.used == ROWS || !dumpfile_make_room(&recorder.file, row, sizeof *row))
         return;
-    neighbours.used++;
+    neighbours.before[neighbours.used++] = before;
     row->pid = pid;
     row->seen_ns = os_monotonic_ns();
     __atomic_store_n(&row->dump, dump, __ATOMIC_RELEASE);
@@ -121,7 +132,7 @@ bool neighbours_begin(void) {
     neighbours.rows = dumpfile_next_section(&recorder.file, SECTION_BEATS, 0, ROWS, sizeof *neighbours.rows);
     if (!neighbours.rows)
         return false;
-    add_row(own, recorder.header->pid);
+    add_row(own, recorder.header->pid, false);
     return neighbours.used == 1;
 }
 
@@ -144,6 +155,12 @@ static bool is_neighbour(const struct dump_header *header) {
            header->pid <= INT32_MAX && !(header->state & STATE_EXITED);
 }
 
+static bool comes_before(const struct dump_header *header) {
+    const struct dump_header *own = recorder.header;
+    return own->local_rank >= 0 ? header->local_rank >= 0 && header->local_rank < own->local_rank
+                                : header->pid < own->pid;
+}
+
 static void consider(int directory, const char *name, uint64_t dump) {
     static struct dump_header header; /* threads may have small stacks */
     struct stat status;
@@ -154,7 +171,7 @@ static void consider(int directory, const char *name, uint64_t dump) {
                 pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header;
     close(fd);
     if (ours && is_neighbour(&header) && lives(header.pid))
-        add_row(dump, header.pid);
+        add_row(dump, header.pid, comes_before(&header));
 }
 
 /* What getdents64() gives. */

@@ -22,7 +22,8 @@ void neighbours_find(void);
 /* Notes which of them live, in turns where they are many; this one does. */
 void neighbours_look(void);
 
-/* How many of them that have not gone have a lower process id than this one. */
-uint32_t neighbours_with_lower_pid(void);
+/* Of those that come before this process, by the launcher's number on the node or, where it gives none, by process id,
+ * how many live, having looked. `pids`: of the first `most` of these. *known: how many were ever found. */
+uint32_t neighbours_before(int64_t *pids, uint32_t most, uint32_t *known);
 
 #endif

@@ -5,6 +5,7 @@ Lives here: repetition (rounds in which the variants take turns), medians, table
 Must not live here: what is measured (the C programs beside this file), limits that fail a build.
 """
 import argparse
+import glob
 import os
 import platform
 import pty
@@ -23,6 +24,8 @@ BARE, FLOOR, CONTROL = "bare", "floor: 2 x time stamp counter", "the floor again
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
            "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 MPI_NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
+MPI_LIBRARIES = {"openmpi": "libmpi.so.40", "mpich": "libmpich.so.12"}
+BEAT_PROCESSES, FOUND_SECONDS, BEAT_SECONDS = [2, 8, 32, 128], 7, 60  # all are found at the first, second or fourth beat
 SPAWN_ROUNDS = 300
 REPORT_RANKS = 60
 THREAD_ROUNDS = 5
@@ -485,6 +488,64 @@ class Bench:
         table(["dumps in", "job", "looks", "processor ms per look", f"per cent of a core at one look in {LOOK_INTERVAL} s"], rows)
         print("Goal: at most 2 % of a core.\n")
 
+    # ---- the heartbeat
+
+    def thread_of(self, pid):
+        """Where the kernel tells of the thread that beats; None: there is none (yet)."""
+        for task in glob.glob(f"/proc/{pid}/task/*"):
+            with open(f"{task}/comm", encoding="utf-8") as comm:
+                if comm.read().strip() == "commtap-beat":
+                    return task
+        return None
+
+    def ran(self, task):
+        """(seconds on a processor, times it was given one)"""
+        with open(f"{task}/schedstat", encoding="ascii") as schedstat:
+            spent, _, times = map(int, schedstat.read().split())
+        return spent / 1e9, times
+
+    def beating(self, mpi, processes):
+        """Of a process that has come to MPI and sleeps, with as many others on its node as dumps that name it make up:
+        what its thread ran in some time."""
+        directory = self.empty_directory("beats")
+        sleeper = (f"import ctypes, time; ctypes.CDLL('{MPI_LIBRARIES[mpi]}', ctypes.RTLD_GLOBAL).MPI_Init(None, None); "
+                   "time.sleep(600)")
+        environment = {**os.environ, **AS_ROOT, "COMMTAP_DIR": directory}
+        job = subprocess.Popen([f"mpirun.{mpi}", "-n", "1", "env", f"LD_PRELOAD={self.library}", sys.executable, "-c", sleeper],
+                               env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        task, end = None, time.monotonic() + 30
+        while not task and time.monotonic() < end:
+            time.sleep(0.1)
+            for path in glob.glob(f"{directory}/*.ct"):
+                with open(path, "rb") as dump:
+                    header = dump.read(HEADER_BYTES)
+                task = self.thread_of(struct.unpack_from("<q", header, PID_AT)[0])
+        for number in range(1, processes if task else 0):
+            with open(f"{path[:-19]}{number:016x}.ct", "wb") as other:
+                other.write(header)
+        measured = None
+        if task:
+            time.sleep(FOUND_SECONDS)
+            before = self.ran(task)
+            time.sleep(BEAT_SECONDS)
+            measured = [(now - then) for now, then in zip(self.ran(task), before)]
+        job.terminate()
+        job.wait()
+        return measured
+
+    def heartbeat(self):
+        print("## The heartbeat\n")
+        rows = []
+        for processes in BEAT_PROCESSES if self.options.mpis else ():
+            measured = self.beating(self.options.mpis[0], processes)
+            if measured:
+                seconds, times = measured
+                rows.append([str(processes), show(times, 0), show(seconds / max(times, 1) * 1e6, 0),
+                             show(seconds / BEAT_SECONDS * 3600, 2), show(seconds / BEAT_SECONDS * 100, 4)])
+        table(["processes of the node", f"wake-ups in {BEAT_SECONDS} s", "us each", "seconds of processor time per hour",
+               "per cent of a core"], rows)
+        print("Goal: at most 0.01 % of a core, in two processes of a node; two more have a thread that does not wake.\n")
+
     def database(self):
         print("## commtap export --format sqlite\n")
         directory, path = self.empty_directory("dumps"), os.path.join(self.scratch, "job.db")
@@ -518,7 +579,7 @@ class Bench:
         parts = {"percall": self.percall, "churn": self.churn, "recorder": self.recorder, "stacks": self.stacks, "symbols": self.symbols, "gpu": self.gpu, "nccl": self.nccl,
                  "plugin": self.plugin,
                  "startup": self.startup, "tail": self.tail,
-                 "report": self.report, "top": self.top, "database": self.database}
+                 "report": self.report, "top": self.top, "heartbeat": self.heartbeat, "database": self.database}
         try:
             self.machine()
             for name, part in parts.items():

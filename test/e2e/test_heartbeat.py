@@ -39,13 +39,13 @@ def wait_until(true, seconds=60):
         time.sleep(0.05)
 
 
-def is_noted(where, since, pids):
+def is_noted(where, since, pids, ranks=RANKS):
     """Whether some process noted that these lived since then, and for a second since all others were found gone."""
     for dump in jobs.dumps(where):
         rows = {pid: (seen, gone) for _, seen, gone, pid in beats(dump)}
         lived = min((seen for pid, (seen, _) in rows.items() if pid in pids), default=0)
         others = [gone for pid, (_, gone) in rows.items() if pid not in pids]
-        if len(rows) == RANKS and lived >= since and all(0 < gone < lived - 1e9 for gone in others):
+        if len(rows) == ranks and lived >= since and all(0 < gone < lived - 1e9 for gone in others):
             return True
     return False
 
@@ -70,13 +70,13 @@ def beating(pid):
 class Job:
     """Of "skip", rank 1 goes its own way, the others wait for it in an Allreduce."""
 
-    def __init__(self, mpi, where, heartbeat="on", mode="skip"):
-        line = jobs.job_line(mpi, RANKS, [jobs.program(mpi, "hang"), mode], where,
+    def __init__(self, mpi, where, heartbeat="on", mode="skip", ranks=RANKS):
+        line = jobs.job_line(mpi, ranks, [jobs.program(mpi, "hang"), mode], where,
                              knobs={"COMMTAP_RING": "16", "COMMTAP_HEARTBEAT": heartbeat})
-        self.where, self.launcher = where, jobs.start(line)
+        self.where, self.ranks, self.launcher = where, ranks, jobs.start(line)
 
     def come_to_hang(self):
-        assert self.launcher.stdout.read(RANKS * len("ready\n")).count("ready") == RANKS
+        assert self.launcher.stdout.read(self.ranks * len("ready\n")).count("ready") == self.ranks
         rows = jobs.document("check", self.where, codes=(0, 1))["dumps"]
         self.pids = [pid for _, pid in sorted((row["rank"], row["pid"]) for row in rows)]
 
@@ -148,3 +148,20 @@ def test_who_died_at_work_is_told_by_the_others(tmp_path):
     result = job.diagnose()
     assert (result["verdict"], result["severity"], blamed(result)) == ("dead_rank", "error", {1: "dead"}), result["text"]
     assert 1.2 < sum(between) / len(between) < 3, between
+
+
+def test_others_take_over_when_both_are_gone(tmp_path):
+    """Both that note who lives die at once, the others hang for as long as nobody ends them: which of them died, and that
+    the others went on, is told by those that come after."""
+    job = Job("openmpi", tmp_path / "dumps", mode="moves", ranks=4)
+    with hanging(job):
+        wait_until(lambda: is_noted(job.where, 0, job.pids, 4))
+        os.kill(job.launcher.pid, signal.SIGSTOP)
+        job.kill(*job.pids[:2])
+        wait_until(lambda: [beating(pid) for pid in job.pids[2:]] == [1, 1])
+        wait_until(lambda: is_noted(job.where, 0, job.pids[2:], 4))
+        job.kill(*job.pids)
+    result = job.diagnose()
+    print(result["text"])
+    assert (result["verdict"], result["severity"]) == ("dead_rank", "error"), result["text"]
+    assert set(blamed(result)) <= {0, 1} and "dead" in blamed(result).values(), result["text"]

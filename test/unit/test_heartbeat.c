@@ -91,15 +91,15 @@ static bool is_called(const char *task, const char *name) {
     return read && strcmp(text, name) == 0;
 }
 
-/* Threads of the process that beat; `task` (or NULL) is where the last one is found. */
-static int beating(pid_t pid, char *task, size_t size) {
+/* Threads of the process that are called so; `task` (or NULL) is where the last one is found. */
+static int threads_called(const char *name, pid_t pid, char *task, size_t size) {
     char tasks[64], path[400];
     int count = 0;
     snprintf(tasks, sizeof tasks, "/proc/%d/task", (int)pid);
     DIR *listed = opendir(tasks);
     for (struct dirent *entry; listed && (entry = readdir(listed)) != NULL;) {
         snprintf(path, sizeof path, "%s/%s", tasks, entry->d_name);
-        if (entry->d_name[0] == '.' || !is_called(path, "commtap-beat"))
+        if (entry->d_name[0] == '.' || !is_called(path, name))
             continue;
         count++;
         if (task)
@@ -108,6 +108,10 @@ static int beating(pid_t pid, char *task, size_t size) {
     if (listed)
         closedir(listed);
     return count;
+}
+
+static int beating(pid_t pid, char *task, size_t size) {
+    return threads_called("commtap-beat", pid, task, size);
 }
 
 /* As many as there are of them after a while, if any. */
@@ -121,7 +125,7 @@ static int comes_to_beat(pid_t pid) {
 static void two_of_a_node_that_the_launcher_numbers(void **state) {
     (void)state;
     static const char *const variables[][8] = {
-        {"OMPI_COMM_WORLD_RANK", "10", "OMPI_COMM_WORLD_LOCAL_RANK", "2"},
+        {"OMPI_COMM_WORLD_RANK", "12", "OMPI_COMM_WORLD_LOCAL_RANK", "4"},
         {"OMPI_COMM_WORLD_RANK", "8", "OMPI_COMM_WORLD_LOCAL_RANK", "0", "COMMTAP_HEARTBEAT", "off"},
         {"OMPI_COMM_WORLD_RANK", "8", "OMPI_COMM_WORLD_LOCAL_RANK", "0"},
         {"OMPI_COMM_WORLD_RANK", "9", "OMPI_COMM_WORLD_LOCAL_RANK", "1"}};
@@ -138,6 +142,60 @@ static void two_of_a_node_that_the_launcher_numbers(void **state) {
         end_child(pids[i]);
     for (int i = 0; i < PROCESSES; i++)
         assert_int_equal(found[i], i < WITHOUT ? 0 : 1);
+}
+
+static int standing_by(pid_t pid) {
+    return threads_called("commtap-heir", pid, NULL, 0);
+}
+
+static int comes_to_stand_by(pid_t pid) {
+    int count = 0;
+    for (int tries = 0; tries < PATIENCE && count == 0; tries++, nap())
+        count = standing_by(pid);
+    return count;
+}
+
+static bool comes_to_have_none(pid_t pid) {
+    for (int tries = 0; tries < PATIENCE; tries++, nap())
+        if (standing_by(pid) + beating(pid, NULL, 0) == 0)
+            return true;
+    return false;
+}
+
+/* When one of the two ends the next one beats, and when that or the other one does the last; whether they are numbered
+ * or not. */
+static void others_take_over(bool numbered) {
+    enum { PROCESSES = 5, TWO = 2, FOUR = 4 };
+    pid_t pids[PROCESSES];
+    for (int i = 0; i < PROCESSES; i++) {
+        const char digit[2] = {(char)('0' + i), '\0'};
+        const char *const variables[] = {"OMPI_COMM_WORLD_RANK", digit, "OMPI_COMM_WORLD_LOCAL_RANK", digit, NULL};
+        pids[i] = record_with(numbered ? variables : NULL);
+    }
+    for (int i = TWO; i < FOUR; i++)
+        assert_int_equal(comes_to_stand_by(pids[i]), 1);
+    for (int i = 0; i < TWO; i++)
+        assert_int_equal(comes_to_beat(pids[i]), 1);
+    assert_true(comes_to_have_none(pids[FOUR]));
+    end_child(pids[1]);
+    assert_int_equal(comes_to_beat(pids[2]), 1);
+    assert_int_equal(standing_by(pids[3]), 1);
+    end_child(pids[2]);
+    assert_int_equal(comes_to_beat(pids[3]), 1);
+    assert_int_equal(beating(pids[0], NULL, 0), 1);
+    end_child(pids[0]);
+    end_child(pids[3]);
+    end_child(pids[4]);
+}
+
+static void others_take_over_whom_the_launcher_numbers(void **state) {
+    (void)state;
+    others_take_over(true);
+}
+
+static void others_take_over_where_nobody_numbers_them(void **state) {
+    (void)state;
+    others_take_over(false);
 }
 
 /* What the job opens and closes is not seen by the thread, nor the other way round. */
@@ -344,6 +402,8 @@ static int remove_files(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_of_a_node_that_the_launcher_numbers),
+        cmocka_unit_test(others_take_over_whom_the_launcher_numbers),
+        cmocka_unit_test(others_take_over_where_nobody_numbers_them),
         cmocka_unit_test(the_thread_has_descriptors_of_its_own),
         cmocka_unit_test(the_first_two_where_nobody_numbers_them),
         cmocka_unit_test_setup(strangers_are_no_neighbours, activate),
