@@ -326,7 +326,7 @@ def test_memory_that_a_trace_held_is_drawn(opened, tmp_path):
     page = opened(imported(tmp_path / "memory", *traces_with_memory(tmp_path)))
     assert page.marks("memory-of-gpus") == len(page.find_all("section#memory-of-gpus path.line")) == 4
     rows = [(row["rank"], row["device"], row["what"], row["peak_bytes"]) for row in page.table("section#memory-of-gpus table")]
-    assert rows == [("1", "0", "memory reserved by PyTorch", "4.00 MB"), ("1", "0", "memory allocated by PyTorch", "2.06 MB"),
+    assert rows == [("1", "1", "memory reserved by PyTorch", "4.00 MB"), ("1", "1", "memory allocated by PyTorch", "2.06 MB"),
                     ("0", "0", "memory reserved by PyTorch", "2.00 MB"), ("0", "0", "memory allocated by PyTorch", "1.03 MB")]
     for device in page.block("memory")["devices"]:
         known = [value for value in device["bytes"] if value is not None]
