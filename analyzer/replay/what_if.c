@@ -13,6 +13,7 @@
 #include "analyzer/base/hash_table.h"
 #include "analyzer/base/side_by_side.h"
 #include "analyzer/base/statistics.h"
+#include "analyzer/replay/usual_work.h"
 
 enum {
     DELAY_RATIO = 4,  /* where work is named, a transfer this many times the usual has waited for something unnamed */
@@ -457,18 +458,56 @@ static bool match_lengths(struct mending *m, const struct replay *replay, const 
     return found;
 }
 
-static void mend_stretches(struct durations *durations, const struct replay *replay, const struct stretches *stretches,
+/* Takes what a part is to be shorter by from where it takes longer than its peers do, and only what is left of it from
+ * all of its work alike: before another call it would hold up others. [from, to): its nodes. */
+static void mend_part(struct durations *durations, const struct replay *replay, struct usual_work *usual,
+                      const struct work_stretch *stretch, size_t from, size_t to) {
+    int64_t saved = stretch->own_ns - stretch->usual_ns;
+    int64_t excess = saved > 0 ? usual_work_excess(usual, replay, from, to) : 0;
+    if (excess > stretch->own_ns) /* wrong clocks make work negative */
+        excess = 0;
+    double share = excess > saved ? (double)saved / (double)excess : 1;
+    int64_t rest = stretch->own_ns - excess;
+    double factor = excess > 0 && excess >= saved ? 1 : rest > 0 ? (double)stretch->usual_ns / (double)rest : 0;
+    for (size_t n = from; n < to; n++) {
+        if (excess > 0)
+            durations->work[n] =
+                ns_clamped((double)durations->work[n] * (1 - share * usual_work_share(usual, replay, n)));
+        scale_node(durations, replay, n, factor);
+    }
+}
+
+static void mend_dump(struct durations *durations, const struct replay *replay, struct usual_work *usual,
+                      const struct work_stretch *stretch, const struct what_if_mend *mend) {
+    size_t end = replay->first[stretch->dump + 1];
+    for (size_t n = replay->first[stretch->dump], to; n < end; n = to, stretch++) {
+        for (to = n; to < end && part_of(replay, to, mend) == stretch->part; to++)
+            ;
+        if (stretch->usual_ns >= 0 && stretch->own_ns > 0)
+            mend_part(durations, replay, usual, stretch, n, to);
+    }
+}
+
+/* `peers`: as the stretches were listed. */
+static bool mend_stretches(struct mending *m, const struct replay *replay, const uint32_t *peers,
                            const struct what_if_mend *mend) {
-    size_t at = 0;
-    for (size_t d = 0; d < replay->dump_count; d++)
-        for (size_t n = replay->first[d]; n < replay->first[d + 1]; n++) {
-            uint32_t part = part_of(replay, n, mend);
-            while (stretches->items[at].dump != d || stretches->items[at].part != part)
-                at++;
-            const struct work_stretch *stretch = &stretches->items[at];
-            if (stretch->usual_ns >= 0 && stretch->own_ns > 0)
-                scale_node(durations, replay, n, (double)stretch->usual_ns / (double)stretch->own_ns);
-        }
+    bool *mended = calloc(replay->dump_count + 1, sizeof *mended), done = mended != NULL;
+    for (size_t i = 0; done && i < mend->count; i++)
+        mended[mend->dumps[i]] = true;
+    for (size_t i = 0; done && i < m->stretches.count; i++) {
+        const struct work_stretch *stretch = &m->stretches.items[i];
+        struct usual_work usual;
+        if (!mended[stretch->dump] || (i > 0 && stretch[-1].dump == stretch->dump))
+            continue;
+        usual = (struct usual_work){.kinds = {0}};
+        /* who is slow now and then is, on the whole, as fast before every call */
+        done = mend->now_and_then > 0 || usual_work_find(&usual, replay, stretch->dump, peers, mended);
+        if (done)
+            mend_dump(&m->durations, replay, &usual, stretch, mend);
+        usual_work_free(&usual);
+    }
+    free(mended);
+    return done;
 }
 
 static bool mending_begin(struct mending *mending, const struct replay *replay) {
@@ -489,24 +528,24 @@ static void mending_end(struct mending *mending) {
     durations_free(&mending->durations);
 }
 
-static void mend_ranks(struct mending *m, const struct replay *replay, const struct what_if_peers *peers,
+static bool mend_ranks(struct mending *m, const struct replay *replay, const struct what_if_peers *peers,
                        const struct what_if_mend *mend) {
-    bool found = list_stretches(&m->stretches, replay, peers->classes, mend);
-    if (found && mend->now_and_then > 0)
+    const uint32_t *among = peers->classes;
+    bool found = list_stretches(&m->stretches, replay, among, mend);
+    if (found && mend->now_and_then > 0) {
         cut_peaks(&m->stretches, mend, m->scratch);
-    else if (found && !match_lengths(m, replay, mend)) /* a whole rank class */
-        found = list_stretches(&m->stretches, replay, peers->comparison_groups, mend) && match_lengths(m, replay, mend);
-    if (found)
-        mend_stretches(&m->durations, replay, &m->stretches, mend);
+    } else if (found && !match_lengths(m, replay, mend)) { /* a whole rank class */
+        among = peers->comparison_groups;
+        found = list_stretches(&m->stretches, replay, among, mend) && match_lengths(m, replay, mend);
+    }
+    return !found || mend_stretches(m, replay, among, mend);
 }
 
 double what_if_mended(const struct replay *replay, const struct what_if_peers *peers, const struct what_if_mend *mend) {
     struct mending mending;
     double faster = -1;
-    if (mending_begin(&mending, replay)) {
-        mend_ranks(&mending, replay, peers, mend);
+    if (mending_begin(&mending, replay) && mend_ranks(&mending, replay, peers, mend))
         faster = speedup(replay, &mending.durations);
-    }
     mending_end(&mending);
     return faster;
 }

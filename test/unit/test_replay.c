@@ -201,6 +201,29 @@ static void a_slow_rank_is_all_there_is_to_gain(void **state) {
     done(&job, &replay);
 }
 
+/* Rank 2 works 290 longer before the second of two collectives. Were what is saved taken from its work before the first
+ * one as well, for which it takes as long as the others, it would still come late to the second. */
+static void what_is_saved_is_saved_where_the_peers_are_faster(void **state) {
+    (void)state;
+    static const size_t slow = 2;
+    struct hand_job job;
+    hand_job_make(&job, 3, (struct dump_plan){0});
+    for (unsigned r = 0; r < 3; r++) {
+        barrier(&job, r, 0, 90, 100);
+        for (unsigned step = 0; step < 2; step++) {
+            uint64_t began = 100 + 420 * step, late = r == slow ? 290 : 0;
+            barrier(&job, r, 2 * step + 1, began + 100, began + 110);
+            dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, 0, 2 * step + 2, 8, began + 120 + late,
+                                    began + 420);
+        }
+    }
+    struct replay replay = replay_of(&job, 3);
+    assert_int_equal(replay.wall_ns, 850);
+    const struct what_if_mend mend = {.dumps = &slow, .count = 1, .collectives = 8};
+    assert_true(near(what_if_mended(&replay, &all_peers, &mend), 850.0 / 270));
+    done(&job, &replay);
+}
+
 static void mending_nobody_gains_nothing(void **state) {
     (void)state;
     struct hand_job job;
@@ -802,6 +825,7 @@ int main(void) {
         cmocka_unit_test(links_are_what_was_recorded),
         cmocka_unit_test(one_rank_has_nobody_to_be_like),
         cmocka_unit_test(a_slow_rank_is_all_there_is_to_gain),
+        cmocka_unit_test(what_is_saved_is_saved_where_the_peers_are_faster),
         cmocka_unit_test(mending_nobody_gains_nothing),
         cmocka_unit_test(a_rank_class_is_mended_to_the_others),
         cmocka_unit_test(turns_are_mended_where_they_stand_out),
