@@ -11,6 +11,17 @@
 
 #define LOOKS_MOST (UINT64_C(1) << 22) /* tables of members gone through to rule out messages under way */
 
+enum { OTHERS_TOLD_APART = 64 }; /* members of a communicator: their pairs are no more than a graph has room for */
+
+/* A node of its own, that the process itself is not in: nobody is a circle by himself. */
+static uint32_t wait_for_any_other(struct builder *b, uint32_t party, const uint32_t *members, uint32_t count) {
+    uint32_t node = and_or_graph_node(&b->waits->graph, true);
+    for (uint32_t rank = 0; rank < count; rank++)
+        if (members[rank] != party)
+            and_or_graph_wait(&b->waits->graph, node, members[rank] == NOBODY ? b->free_node : members[rank]);
+    return node;
+}
+
 uint32_t wait_for_any_member(struct builder *b, uint32_t party, uint32_t local) {
     struct shared_communicator *communicator = world_communicator(b->world, party, local);
     if (!communicator)
@@ -24,6 +35,8 @@ uint32_t wait_for_any_member(struct builder *b, uint32_t party, uint32_t local) 
     if (*node == AND_OR_GRAPH_NO_NODE && !world_may_look_at(b->world, communicator->side_size[side]))
         return b->free_node;
     const uint32_t *members = world_members(b->world, communicator, side);
+    if (members && communicator->side_size[side] > 1 && communicator->side_size[side] <= OTHERS_TOLD_APART)
+        return wait_for_any_other(b, party, members, communicator->side_size[side]);
     if (*node != AND_OR_GRAPH_NO_NODE || !members)
         return *node != AND_OR_GRAPH_NO_NODE ? *node : b->free_node;
     *node = and_or_graph_node(&b->waits->graph, true);
