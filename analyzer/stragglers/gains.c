@@ -96,6 +96,16 @@ static int64_t own_longest(const struct straggler_analysis *analysis, const stru
     return longest;
 }
 
+/* What mending it gives by the estimate without a replay, which shortens the run no further than to the next longest,
+ * and no time before or after what was looked at. */
+static double unseen_speedup(const struct straggler_analysis *analysis, const struct replay *replay,
+                             const struct straggler *straggler, int64_t lead_ns) {
+    double gain = (double)analysis->window_ns * (1 - 1 / straggler->estimated_speedup);
+    double time = replay->end_only ? (double)analysis->window_ns : (double)add_ns(replay->wall_ns, replay->missing_ns);
+    gain = gain < (double)lead_ns ? gain : (double)lead_ns;
+    return gain < time ? time / (time - gain) : 1;
+}
+
 /* `all`: the gain of mending all that are named. Returns that of those who are left, negative: no memory. */
 static double hide_what_costs_nothing(struct straggler_analysis *analysis, const struct replay *replay, double all,
                                       size_t *dumps) {
@@ -105,10 +115,12 @@ static double hide_what_costs_nothing(struct straggler_analysis *analysis, const
         if (straggler->kind == STRAGGLER_LINK || saved(straggler->what_if_speedup, 1) >= 1.0 / VERDICT_SHARE)
             continue;
         int64_t own = own_longest(analysis, straggler), other = longest_other(analysis, straggler);
+        /* as far as nobody works as long it is not hidden: the others wait for it in ways that no record tells */
         if (straggler->kind == STRAGGLER_RANK && own > other) {
-            /* nobody works longer, so it is not hidden: the others wait for it in ways that no record tells */
-            straggler->what_if_speedup = larger(straggler->what_if_speedup, straggler->estimated_speedup);
-            continue;
+            straggler->what_if_speedup =
+                larger(straggler->what_if_speedup, unseen_speedup(analysis, replay, straggler, own - other));
+            if (saved(straggler->what_if_speedup, 1) >= 1.0 / VERDICT_SHARE)
+                continue;
         }
         double others = is_of_ranks(straggler) ? mended_together(analysis, replay, i, dumps) : all;
         if (others < 0)

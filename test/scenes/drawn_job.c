@@ -96,7 +96,7 @@ struct play {
 };
 
 static double noise_of(enum drawn_tail tail, uint64_t *random) {
-    double usual = 1 + 0.05 * scene_gauss(random);
+    double usual = 1 + (tail == TAIL_QUIET ? 0.005 : 0.05) * scene_gauss(random);
     switch (tail) {
     case TAIL_OUTLIERS:
         return uniform(random) < 0.05 ? usual * (5 + 15 * uniform(random)) : usual;

@@ -28,7 +28,8 @@ enum drawn_tail {
     DRAWN_TAILS,
     TAIL_SHARED = DRAWN_TAILS, /* normal, times what all ranks of the step share: lognormal, sigma 1 */
     TAIL_WANDERING,            /* normal, times the rank's own speed: sigma 15 %, 0.95 of it is kept in each step */
-    DRAWN_NULLS
+    DRAWN_NULLS,
+    TAIL_QUIET = DRAWN_NULLS, /* standard deviation half a per cent: as of sleeping */
 };
 
 struct drawn_plant {

@@ -187,6 +187,26 @@ static void a_gain_of_half_a_hundredth_is_worth_naming(void **state) {
     assert_true(less > 0 && more > 0);
 }
 
+/* Two ranks take twice as long: without one of them the job gains what it is slower than the other. */
+static void one_of_two_alike_promises_no_more_than_its_lead(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < 20; i++) {
+        struct drawn_job job = two_slow_ranks(i);
+        struct drawn_result result;
+        job.plants[1].factor = 2;
+        job.tail = TAIL_QUIET;
+        drawn_job_judge(&result, &job);
+        const struct straggler_analysis *analysis = &result.analysis;
+        for (size_t r = 0; r < 2; r++) {
+            const struct straggler *named = find_rank(analysis->stragglers, analysis->straggler_count, r);
+            assert_non_null(named);
+            assert_true(named->what_if_speedup < 1.02);
+        }
+        assert_true(analysis->named_speedup > 1.5);
+        drawn_result_free(&result);
+    }
+}
+
 /* Nothing is certain, however clear. */
 static void confidence_is_999_in_a_thousand_at_most(void **state) {
     (void)state;
@@ -274,6 +294,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_said_of_a_job_fits_together),
         cmocka_unit_test(a_gain_of_half_a_hundredth_is_worth_naming),
+        cmocka_unit_test(one_of_two_alike_promises_no_more_than_its_lead),
         cmocka_unit_test(confidence_is_999_in_a_thousand_at_most),
         cmocka_unit_test(turns_are_called_turns),
         cmocka_unit_test(two_slow_at_once_are_both_named),
