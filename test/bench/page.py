@@ -19,13 +19,13 @@ RANKS, RECORDS, ROUNDS = 1024, 512, 5
 PAINT_MS, INTERACTION_MS, MEGABYTES = 2000, 100, 20
 # What a reader does, as scripts: the time until all that is seen has been laid out again. %d changes from round to round.
 INTERACTIONS = [
-    ("steps", "choose steps", "commtap.selection.choose({steps: [10 + %d, 20]})"),
-    ("steps", "choose a rank", "commtap.selection.choose({ranks: [%d, %d + 3], steps: null})"),
-    ("steps", "choose all", "commtap.selection.choose({ranks: null, steps: [%d, 100]})"),
+    ("steps", "choose steps", "commtap.selection.choose({steps: [[10 + %d, 20]]})"),
+    ("steps", "choose a rank", "commtap.selection.choose({ranks: [[%d, %d + 3]], steps: null})"),
+    ("steps", "choose all", "commtap.selection.choose({ranks: null, steps: [[%d, 100]]})"),
     ("steps", "sort the step trace", "document.querySelector('#steps th button[data-key=interval_us]').click()"),
     ("heat", "choose another share", "const s = document.querySelector('#heat select'); s.value = ['own', 'waited'][%d %% 2];"
                                      "s.dispatchEvent(new Event('change'))"),
-    ("marey", "choose ranks in the operations", "commtap.selection.choose({ranks: [%d, 600]})"),
+    ("marey", "choose ranks in the operations", "commtap.selection.choose({ranks: [[%d, 600]]})"),
     ("ranks", "sort the ranks", "document.querySelector('#ranks th button[data-key=wait_seconds]').click()"),
 ]
 

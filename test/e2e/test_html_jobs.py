@@ -288,13 +288,16 @@ def test_what_fields_and_addresses_cannot_mean_is_said_beside_them(opened, tmp_p
     field, = (label for label in page.find_all(".bar label.control") if label.text.startswith("Ranks"))
     read, wrong = (field.find_element("css selector", name) for name in ("input", ".wrong"))
     chosen = lambda: page.run("return commtap.selection.ranks")
-    for text, said in (("0,3", "with a dash between"), ("3-1", "1-3"), ("x", "with a dash between")):
+    for text, said in (("0,,3", "with a dash between"), ("0,3-1", "1-3"), ("x", "with a dash between")):
         read.clear()
         read.send_keys(text, Keys.TAB)
         assert said in wrong.text and chosen() is None
-    read.clear()
-    read.send_keys("1-3", Keys.TAB)
-    assert wrong.text == "" and chosen() == [1, 3]
+    for text, ranges, shown in (("1-3", [[1, 3]], [1, 2, 3]), ("2-3, 0", [[0, 0], [2, 3]], [0, 2, 3])):
+        read.clear()
+        read.send_keys(text, Keys.TAB)
+        assert wrong.text == "" and chosen() == ranges
+        assert page.run("return [0, 1, 2, 3].filter(commtap.selection.hasRank)") == shown
+    assert read.get_attribute("value") == "0,2-3"
     page.run("location.hash = '#rank=77'")
     page.wait_for("word on rank 77", lambda: "No rank 77 is on record; there are ranks 0-3" in page.find("section#rank").text)
     page.run("location.hash = '#rank=3'")

@@ -108,8 +108,8 @@
     };
 
     /**
-     * A field for "3" or "3-7"; tells `changed` of [first, last], of null where it is emptied. What it cannot take it says
-     * beside the field. Its `take` shows a range that was chosen elsewhere.
+     * A field for "3", "3-7" or "0-3,8"; tells `changed` of ranges, of null where it is emptied. What it cannot take it says
+     * beside the field. Its `take` shows ranges that were chosen elsewhere.
      */
     commtap.rangeField = function (label, changed) {
         const wrong = commtap.element("span", {class: "wrong", role: "alert"});
@@ -122,16 +122,16 @@
             size: 9,
             placeholder: "all",
             onchange: () => {
-                const told = commtap.parseRange(input.value);
+                const told = commtap.parseRanges(input.value);
                 say(told.wrong || "");
                 if (!told.wrong) {
-                    changed(told.range);
+                    changed(told.ranges);
                 }
             },
         });
         const control = commtap.element("label", {class: "control"}, label + " ", input, wrong);
-        control.take = function (range) {
-            input.value = commtap.rangeText(range);
+        control.take = function (ranges) {
+            input.value = commtap.rangesText(ranges);
             say("");
         };
         return control;

@@ -7,7 +7,7 @@
     const STILL_MS = 150;
 
     const rangeOf = function (label, key) {
-        const control = commtap.rangeField(label, (range) => commtap.selection.choose({[key]: range}));
+        const control = commtap.rangeField(label, (ranges) => commtap.selection.choose({[key]: ranges}));
         commtap.selection.onChange("field-" + key, () => control.take(commtap.selection[key]));
         return control;
     };

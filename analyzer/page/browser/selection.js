@@ -19,7 +19,7 @@
     };
 
     const selection = {
-        /** [first, last] step or rank, both included, a name, a number; null: all. */
+        /** Steps and ranks as ranges [first, last], both included, in order; a name, a number; null: all. */
         get steps() {
             return chosen.steps;
         },
@@ -54,12 +54,12 @@
 
         isLimited: () => ["steps", "ranks", "host", "stage"].some((key) => chosen[key] !== null),
 
-        hasStep: (step) => !chosen.steps || (step >= chosen.steps[0] && step <= chosen.steps[1]),
+        hasStep: (step) => commtap.isInRanges(chosen.steps, step),
 
         hasRank(rank) {
             const member = commtap.memberOf(rank);
             return (
-                (!chosen.ranks || (rank >= chosen.ranks[0] && rank <= chosen.ranks[1])) &&
+                commtap.isInRanges(chosen.ranks, rank) &&
                 (chosen.host === null || member.host === chosen.host) &&
                 (chosen.stage === null || member.stage === chosen.stage)
             );
@@ -87,15 +87,43 @@
 
     commtap.selection = selection;
 
-    /** "3" or "3-7" as {range: [first, last]}, "" as {range: null}; of anything else {wrong: why}. */
-    commtap.parseRange = function (text) {
-        const match = /^\s*(\d+)\s*(?:-\s*(\d+)\s*)?$/.exec(text);
-        if (!match) {
-            return text.trim() === "" ? {range: null} : {wrong: "wanted: one number, or two with a dash between them, as 3-7"};
-        }
-        const [first, last] = [Number(match[1]), Number(match[2] || match[1])];
-        return first <= last ? {range: [first, last]} : {wrong: "wanted: the smaller number first, as " + last + "-" + first};
+    /** Ranges of the numbers, those that follow each other as one; of none null. */
+    commtap.rangesOf = function (numbers) {
+        const ranges = [];
+        Array.from(numbers)
+            .sort((a, b) => a - b)
+            .forEach((number) => {
+                const last = ranges[ranges.length - 1];
+                if (last && number <= last[1] + 1) {
+                    last[1] = number;
+                } else {
+                    ranges.push([number, number]);
+                }
+            });
+        return ranges.length > 0 ? ranges : null;
     };
 
-    commtap.rangeText = (range) => (range ? (range[0] === range[1] ? String(range[0]) : range[0] + "-" + range[1]) : "");
+    commtap.isInRanges = (ranges, number) => !ranges || ranges.some(([first, last]) => number >= first && number <= last);
+
+    const WANTED = "wanted: numbers, or two with a dash between them, with commas between these, as 0-3,8";
+
+    /** "3", "3-7" or "0-3,8" as {ranges: [[first, last], ...]}, "" as {ranges: null}; of anything else {wrong: why}. */
+    commtap.parseRanges = function (text) {
+        const ranges = [];
+        for (const part of text.trim() === "" ? [] : text.split(",")) {
+            const match = /^\s*(\d+)\s*(?:-\s*(\d+)\s*)?$/.exec(part);
+            if (!match) {
+                return {wrong: WANTED};
+            }
+            const [first, last] = [Number(match[1]), Number(match[2] || match[1])];
+            if (first > last) {
+                return {wrong: "wanted: the smaller number first, as " + last + "-" + first};
+            }
+            ranges.push([first, last]);
+        }
+        return {ranges: ranges.length > 0 ? ranges.sort((a, b) => a[0] - b[0]) : null};
+    };
+
+    commtap.rangesText = (ranges) =>
+        (ranges || []).map(([first, last]) => (first === last ? String(first) : first + "-" + last)).join(",");
 }

@@ -45,11 +45,11 @@
         return filter;
     };
 
-    /* One that limits it to a range of numbers. */
+    /* One that limits it to ranges of numbers. */
     const rangeFilter = function (column, changed) {
         const filter = {column, passes: null, offer: () => null};
-        filter.control = commtap.rangeField(column.title, (range) => {
-            filter.passes = range ? (value) => value !== null && value >= range[0] && value <= range[1] : null;
+        filter.control = commtap.rangeField(column.title, (ranges) => {
+            filter.passes = ranges ? (value) => value !== null && commtap.isInRanges(ranges, value) : null;
             changed();
         });
         return filter;

@@ -288,7 +288,7 @@
             commtap.showRank(node.ranks[0]);
         } else {
             const ranks = node.ranks || Array.from(node.missing);
-            commtap.selection.choose({ranks: ranks.length > 0 ? d3.extent(ranks) : null});
+            commtap.selection.choose({ranks: commtap.rangesOf(ranks)});
         }
     };
 

@@ -109,7 +109,7 @@
             if (cell && event.offsetX < LEFT) {
                 commtap.showRank(cell.row.dump.rank);
             } else if (cell) {
-                commtap.selection.choose({ranks: [cell.row.dump.rank, cell.row.dump.rank]});
+                commtap.selection.choose({ranks: commtap.rangesOf([cell.row.dump.rank])});
             }
         });
     };

@@ -77,11 +77,11 @@
                 }
                 const [from, to] = d3.event.selection.map(x.invert);
                 const inside = rows.map((row) => row.step).filter((step) => step > from - 0.5 && step < to + 0.5);
-                commtap.selection.choose({steps: inside.length > 0 ? [inside[0], inside[inside.length - 1]] : null});
+                commtap.selection.choose({steps: commtap.rangesOf(inside)});
             });
         const group = svg.append("g").attr("class", "brush").call(brush);
         const steps = commtap.selection.steps;
-        group.call(brush.move, steps ? [x(steps[0] - 0.5), x(steps[1] + 0.5)] : null);
+        group.call(brush.move, steps ? [x(steps[0][0] - 0.5), x(steps[steps.length - 1][1] + 0.5)] : null);
     };
 
     const redraw = function (rows) {

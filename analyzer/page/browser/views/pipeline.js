@@ -373,7 +373,7 @@
         const numbers = shown.steps.map((step) => step.number);
         state.node.replaceChildren();
         state.label.textContent = numbers[0] === null ? "no steps are known here: all of the time"
-            : "step " + commtap.rangeText([numbers[0], numbers[numbers.length - 1]]);
+            : "step " + commtap.rangesText(commtap.rangesOf(numbers));
         drawPicture(data, dumps, shown);
         showTables(data, dumps, shown);
     };

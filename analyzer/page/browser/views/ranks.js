@@ -40,7 +40,7 @@
             const page = only ? commtap.element("a", {href: "#rank=" + straggler.rank}, "its page") : null;
             const press = commtap.button(whoIs(straggler), () =>
                 commtap.selection.choose(
-                    straggler.kind === "host" ? {host: straggler.host} : {ranks: [d3.min(ranks), d3.max(ranks)]}
+                    straggler.kind === "host" ? {host: straggler.host} : {ranks: commtap.rangesOf(ranks)}
                 )
             );
             list.append(
@@ -88,7 +88,7 @@
             name: "ranks",
             sort: "caused_seconds",
             search: (row) => row.rank + " " + row.host + " " + row.state,
-            press: (row) => commtap.selection.choose({ranks: [row.rank, row.rank]}),
+            press: (row) => commtap.selection.choose({ranks: commtap.rangesOf([row.rank])}),
         });
         const redraw = () => table.show(report.ranks.filter((row) => commtap.selection.hasRank(row.rank)));
         commtap.selection.onChange("ranks", redraw, ["ranks", "host", "stage"]);

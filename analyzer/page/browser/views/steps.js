@@ -120,7 +120,7 @@
         state.table = new commtap.Table(node, columns, {
             name: "steps",
             search: (row) => rankOf(row) + " " + hostOf(row),
-            press: (row) => commtap.selection.choose({ranks: [rankOf(row), rankOf(row)]}),
+            press: (row) => commtap.selection.choose({ranks: commtap.rangesOf([rankOf(row)])}),
         });
         commtap.selection.onChange("steps", redraw, ["steps", "ranks", "host", "stage"]);
         redraw();
