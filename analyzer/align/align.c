@@ -75,6 +75,10 @@ static int64_t anchor_error(const struct dump *dump) {
     return (median_high_int64(widths, count) + 1) / 2;
 }
 
+static int64_t half_width(uint64_t width_ns) {
+    return width_ns < NS_MOST ? (int64_t)((width_ns + 1) / 2) : NS_MOST;
+}
+
 /* Half the width of the widest device anchor in use. */
 static int64_t device_error(const struct dump *dump) {
     uint64_t widest = 0;
@@ -83,7 +87,57 @@ static int64_t device_error(const struct dump *dump) {
         if (anchor->version && anchor->version % 2 == 0 && anchor->width_ns > widest)
             widest = anchor->width_ns;
     }
-    return widest < NS_MOST ? (int64_t)((widest + 1) / 2) : NS_MOST;
+    return half_width(widest);
+}
+
+static bool is_settled(const struct device_anchor *anchor, uint32_t device) {
+    return anchor->version && anchor->version % 2 == 0 && anchor->device == device;
+}
+
+/* When a GPU's second anchor was taken, UINT64_MAX where there is none; its first one in `first`, NULL without any. */
+static uint64_t second_anchor(const struct dump *dump, uint32_t device, const struct device_anchor **first) {
+    uint64_t second = UINT64_MAX;
+    *first = NULL;
+    for (uint32_t i = 0; i < dump->device_anchor_count; i++) {
+        const struct device_anchor *anchor = &dump->device_anchors[i];
+        if (!is_settled(anchor, device))
+            continue;
+        if (!*first || anchor->monotonic_ns < (*first)->monotonic_ns) {
+            second = *first ? (*first)->monotonic_ns : second;
+            *first = anchor;
+        } else if (anchor->monotonic_ns < second) {
+            second = anchor->monotonic_ns;
+        }
+    }
+    return second;
+}
+
+/* Once each GPU has a second anchor, the first ones tell of nothing any more. */
+static struct device_settled settled(const struct common_clock *clock, size_t index) {
+    const struct dump *dump = clock->dumps[index];
+    struct device_settled found = {INT64_MIN, 0};
+    for (uint32_t d = 0; d < dump->device_count; d++) {
+        const struct device_anchor *first;
+        uint64_t second = second_anchor(dump, d, &first);
+        /* what was read against the first one may seem to be later than it was */
+        int64_t at = second == UINT64_MAX ? INT64_MAX
+                                          : add_ns(device_to_common(clock, index, second), half_width(first->width_ns));
+        if (first)
+            found.at_ns = at > found.at_ns ? at : found.at_ns;
+        for (uint32_t i = 0; first && i < dump->device_anchor_count; i++) {
+            const struct device_anchor *anchor = &dump->device_anchors[i];
+            int64_t half = anchor != first && is_settled(anchor, d) ? half_width(anchor->width_ns) : 0;
+            found.error_ns = half > found.error_ns ? half : found.error_ns;
+        }
+    }
+    return found.error_ns > 0 ? found : (struct device_settled){INT64_MAX, 0};
+}
+
+static bool settle_devices(struct common_clock *clock) {
+    clock->device_settled = calloc(clock->dump_count, sizeof *clock->device_settled);
+    for (size_t i = 0; clock->device_settled && i < clock->dump_count; i++)
+        clock->device_settled[i] = settled(clock, i);
+    return clock->device_settled != NULL;
 }
 
 static void bound_by_anchors(struct common_clock *clock) {
@@ -130,7 +184,7 @@ bool common_clock_build(struct common_clock *clock, struct dump *const *dumps, s
     *clock = (struct common_clock){.dumps = dumps, .dump_count = count};
     if (group_hosts(clock) && group_domains(clock)) {
         bound_by_anchors(clock);
-        if (clock->domain_count == 1 || estimate_offsets(clock))
+        if ((clock->domain_count == 1 || estimate_offsets(clock)) && settle_devices(clock))
             return true;
     }
     common_clock_free(clock);

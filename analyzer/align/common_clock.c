@@ -33,6 +33,7 @@ void common_clock_free(struct common_clock *clock) {
     free(clock->host_of);
     free(clock->reading_error);
     free(clock->device_error);
+    free(clock->device_settled);
     *clock = (struct common_clock){0};
 }
 

@@ -50,6 +50,13 @@ struct clock_host {
     size_t first_dump;
 };
 
+/* A process's first anchor of a GPU may be much wider than all later ones: once there is a second one, times are better
+ * known. */
+struct device_settled {
+    int64_t at_ns; /* common */
+    int64_t error_ns;
+};
+
 struct common_clock {
     struct dump *const *dumps; /* not owned */
     size_t dump_count;
@@ -61,6 +68,7 @@ struct common_clock {
     uint32_t *host_of;      /* per dump */
     int64_t *reading_error; /* per dump: how far one reading of its clock can be off */
     int64_t *device_error;  /* per dump: how far one of its GPUs' clocks can be off beside that; 0 without GPUs */
+    struct device_settled *device_settled; /* per dump: that, from then on; NULL: nothing better is known */
 };
 
 void common_clock_free(struct common_clock *clock);
@@ -79,6 +87,12 @@ static inline int64_t to_common(const struct common_clock *clock, size_t dump, u
 static inline int64_t device_to_common(const struct common_clock *clock, size_t dump, uint64_t device_ns) {
     return clock_domain_common(&clock->domains[clock->domain_of[dump]],
                                device_ns < NS_MOST ? (int64_t)device_ns : NS_MOST);
+}
+
+/* How far one of the dump's GPUs' clocks can be off at a moment of the common clock. */
+static inline int64_t device_error_at(const struct common_clock *clock, size_t dump, int64_t at_ns) {
+    const struct device_settled *settled = clock->device_settled ? &clock->device_settled[dump] : NULL;
+    return settled && at_ns >= settled->at_ns ? settled->error_ns : clock->device_error[dump];
 }
 
 /* A record's two times on the common clock, whichever clock they were taken by. */

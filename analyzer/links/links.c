@@ -57,8 +57,8 @@ static bool is_well_timed(const struct links *links, const struct match_message 
         return true;
     if (error == CLOCK_ERROR_UNKNOWN)
         return false;
-    error =
-        add_ns(error, links->clock->device_error[message->from_dump] + links->clock->device_error[message->to_dump]);
+    error = add_ns(error, device_error_at(links->clock, message->from_dump, message->send.enter) +
+                              device_error_at(links->clock, message->to_dump, message->receive.enter));
     return error < took / JUDGED_SHARE;
 }
 

@@ -384,7 +384,7 @@ static bool make_half(struct match_walk *walk, const struct match_record *item, 
         .synchronous = (record->flags & FLAG_SYNCHRONOUS) != 0,
         .bytes = record->flags & FLAG_BYTES_POSTED ? BYTES_UNKNOWN : record->bytes,
         .member = half_member(walk, item),
-        .error = device ? walk->clock->device_error[item->dump] : 0,
+        .error = device ? device_error_at(walk->clock, item->dump, item->begin) : 0,
     };
     return true;
 }

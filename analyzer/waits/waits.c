@@ -80,17 +80,20 @@ static struct latest find_latest(const struct match_instance *instance, uint32_t
     return find_latest_of(instance, 0, instance->communicator->dump_count, skip);
 }
 
-/* Between two dumps' times, on their GPUs where `device`. */
-static int64_t clocks_error(const struct waits *waits, size_t dump_a, size_t dump_b, bool device) {
+/* Between when two dumps came to something, on their GPUs where `device`. */
+static int64_t clocks_error(const struct waits *waits, size_t dump_a, const struct match_member *a, size_t dump_b,
+                            const struct match_member *b, bool device) {
     int64_t error = common_clock_error(waits->clock, dump_a, dump_b);
     if (!device || error == CLOCK_ERROR_UNKNOWN)
         return error;
-    return add_ns(error, waits->clock->device_error[dump_a] + waits->clock->device_error[dump_b]);
+    return add_ns(error,
+                  device_error_at(waits->clock, dump_a, a->enter) + device_error_at(waits->clock, dump_b, b->enter));
 }
 
 static int64_t error_between(const struct waits *waits, const struct match_instance *instance, uint32_t a, uint32_t b) {
     const uint32_t *dump_of = instance->communicator->dump_of;
-    return clocks_error(waits, dump_of[a], dump_of[b], instance->device);
+    const struct match_member *members = instance->members;
+    return clocks_error(waits, dump_of[a], &members[a], dump_of[b], &members[b], instance->device);
 }
 
 /* Since when a member was blocked. */
@@ -439,7 +442,8 @@ static uint64_t channel_of(uint32_t a, uint32_t b) {
 static int64_t message_wait(struct waits *waits, const struct match_member *waiting, const struct match_member *late,
                             uint32_t dump, uint32_t late_dump, bool device) {
     int64_t wait = (late->enter < waiting->leave ? late->enter : waiting->leave) - blocked_since(waiting);
-    return resolve_wait(waits, dump, blocked_since(waiting), wait, clocks_error(waits, dump, late_dump, device));
+    return resolve_wait(waits, dump, blocked_since(waiting), wait,
+                        clocks_error(waits, dump, waiting, late_dump, late, device));
 }
 
 static void charge_message(struct waits *waits, enum wait_state state, const struct waiting_pair *pair, int64_t until,
@@ -583,7 +587,7 @@ void waits_add_sent(struct waits *waits, const struct match_message *message) {
     if (!message->device || !send->shared || send->in_collective || !rendezvous)
         return;
     came = came < send->leave ? came : send->leave;
-    if (came - send->enter <= clocks_error(waits, from, to, true)) /* counted with what it receives */
+    if (came - send->enter <= clocks_error(waits, from, send, to, receive, true)) /* counted with what it receives */
         return;
     struct waiting_pair pair = {from, to, send->stack, receive->stack, send->lane};
     note_receive_wait(waits, WAIT_LATE_RECEIVER, &pair, send->enter, came);

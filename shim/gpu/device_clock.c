@@ -78,6 +78,15 @@ static void swap(void **a, void **b) {
     *b = kept;
 }
 
+/* Soon where all times rest on one wide anchor so far, then less and less so. */
+static uint64_t retry_after(const struct device_clock *clock, uint64_t now_ns) {
+    uint64_t since = clock->taken == 1 ? now_ns - clock->anchors[0].monotonic_ns : 0;
+    bool wide = clock->taken == 1 && clock->anchors[0].width_ns > WIDE_NS && now_ns > clock->anchors[0].monotonic_ns;
+    if (clock->taken == 0 || (wide && since < FIRST_RETRY_NS))
+        return FIRST_RETRY_NS;
+    return wide && since < RETRY_NS ? since : RETRY_NS;
+}
+
 bool device_clock_take(struct device_clock *clock, uint64_t now_ns) {
     uint32_t place = clock->taken % DEVICE_CLOCK_ANCHORS;
     uint64_t best = UINT64_MAX, middle = 0, from, to;
@@ -92,9 +101,7 @@ bool device_clock_take(struct device_clock *clock, uint64_t now_ns) {
         swap(&clock->spares[0], &clock->spares[1]);
     }
     bool accepted = best != UINT64_MAX && acceptable(clock, best, now_ns);
-    clock->due_ns = now_ns + (accepted && best <= WIDE_NS ? DEVICE_CLOCK_INTERVAL_NS
-                              : clock->taken              ? RETRY_NS
-                                                          : FIRST_RETRY_NS);
+    clock->due_ns = now_ns + (accepted && best <= WIDE_NS ? DEVICE_CLOCK_INTERVAL_NS : retry_after(clock, now_ns));
     if (!accepted)
         return false;
     swap(&clock->spares[1], &clock->anchors[place].event);

@@ -65,16 +65,21 @@ static void finish(struct hand_job *job, struct kept *kept) {
     hand_job_free(job);
 }
 
-/* Lane 0 is the host's, lane 1 the GPU's; its clock is known to `error` ns. */
+/* Lane 0 is the host's, lane 1 the GPU's. */
+static void describe(struct dump_builder *builder) {
+    dump_builder_header(builder)->gpu_timing = GPU_TIMING_EVENTS;
+    dump_builder_lane(builder, 1)->device = 1;
+    dump_builder_call(builder, SEND, CLASS_SEND, FLOW_NONE, BUSBW_ONE, 1, "ncclSend");
+    dump_builder_call(builder, RECV, CLASS_RECV, FLOW_NONE, BUSBW_ONE, 1, "ncclRecv");
+    dump_builder_call(builder, GROUP_END, CLASS_GROUP, FLOW_NONE, BUSBW_NONE, 1, "ncclGroupEnd");
+}
+
+/* The GPU's clock is known to `error` ns. */
 static void make(struct hand_job *job, unsigned ranks, uint64_t error) {
     hand_job_make(job, ranks, (struct dump_plan){.lanes = 2, .devices = 1});
     for (unsigned r = 0; r < ranks; r++) {
-        dump_builder_header(job->builders[r])->gpu_timing = GPU_TIMING_EVENTS;
-        dump_builder_lane(job->builders[r], 1)->device = 1;
+        describe(job->builders[r]);
         dump_builder_device(job->builders[r], 0, 2 * error);
-        dump_builder_call(job->builders[r], SEND, CLASS_SEND, FLOW_NONE, BUSBW_ONE, 1, "ncclSend");
-        dump_builder_call(job->builders[r], RECV, CLASS_RECV, FLOW_NONE, BUSBW_ONE, 1, "ncclRecv");
-        dump_builder_call(job->builders[r], GROUP_END, CLASS_GROUP, FLOW_NONE, BUSBW_NONE, 1, "ncclGroupEnd");
     }
 }
 
@@ -152,6 +157,31 @@ static void a_wait_within_the_error_of_both_gpus_clocks_is_none(void **state) {
     assert_int_equal(kept.waits.ranks[1].wait_ns, 0);
     assert_int_equal(kept.waits.ranks[1].unresolved_ns, 700);
     finish(&job, &kept);
+}
+
+/* The first anchor, 1000 ns off, tells of nothing once there is a second one: a wait of 700 ns is known from then on.
+ */
+static void a_wide_first_anchor_hides_waits_until_the_second(void **state) {
+    (void)state;
+    for (unsigned later = 0; later < 2; later++) {
+        struct hand_job job;
+        uint64_t at = later ? 20000 : 1000;
+        hand_job_make(&job, 2, (struct dump_plan){.lanes = 2, .devices = 2});
+        for (unsigned r = 0; r < 2; r++) {
+            describe(job.builders[r]);
+            dump_builder_device(job.builders[r], 100, 2000);
+            dump_builder_device(job.builders[r], 9000, 20);
+            struct device_anchor *anchors = dump_builder_contents(job.builders[r], SECTION_DEVICE_ANCHORS, 0);
+            anchors[1].device = 0;
+        }
+        single(&job, 0, FLAG_SEND, 1, 0, 1, at + 700, at + 750);
+        single(&job, 1, FLAG_RECV, 0, 0, 1, at, at + 760);
+        hand_job_open(&job, 2);
+        assert_int_equal(match(&job, &kept).messages, 1);
+        assert_int_equal(kept.waits.ranks[1].wait_ns, later ? 700 : 0);
+        assert_int_equal(kept.waits.ranks[1].unresolved_ns, later ? 0 : 700);
+        finish(&job, &kept);
+    }
 }
 
 /* Which of the messages between two ranks it is, their order tells: also where a later one ended first. */
@@ -510,6 +540,7 @@ int main(void) {
         cmocka_unit_test(messages_are_numbered_by_their_calls),
         cmocka_unit_test(what_graphs_replay_is_matched_by_the_number_of_the_replay),
         cmocka_unit_test(a_group_waits_for_the_one_that_came_late),
+        cmocka_unit_test(a_wide_first_anchor_hides_waits_until_the_second),
         cmocka_unit_test(a_captured_group_waits_in_each_replay),
         cmocka_unit_test(a_group_of_sends_waits_for_the_last_receiver),
         cmocka_unit_test(a_group_that_reduces_too_waits_once),

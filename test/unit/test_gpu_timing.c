@@ -1148,6 +1148,22 @@ static void test_anchors_are_taken_and_listed(void **state) {
     assert_int_equal(gpu.rows[0].last_anchor_ns, clock->anchors[1].monotonic_ns);
 }
 
+/* Where all rests on one wide anchor the next one is tried for again and again, soon at first; a narrow one is enough.
+ */
+static void test_a_wide_anchor_is_replaced_soon(void **state) {
+    (void)state;
+    struct device_clock *clock = &gpu.devices[0].clock;
+    clock->anchors[0].width_ns = 8 * MS;
+    for (unsigned i = 0; i < 3; i++) {
+        const uint64_t after[] = {5 * MS, 40 * MS, 900 * MS}, until[] = {10 * MS, 40 * MS, 250 * MS};
+        uint64_t now = clock->anchors[0].monotonic_ns + after[i];
+        fake.query_error = GPU_NOT_READY;
+        assert_false(device_clock_take(clock, now));
+        fake.query_error = 0;
+        assert_int_equal(clock->due_ns, now + until[i]);
+    }
+}
+
 /* A full table keeps every second anchor, evenly, and goes on. */
 static void test_anchor_table_is_thinned(void **state) {
     (void)state;
@@ -1247,6 +1263,7 @@ int main(void) {
         PLAIN(test_wait_that_comes_late_exposes_nothing),
         PLAIN(test_clock_reads_from_the_nearest_anchor_at_the_devices_rate),
         PLAIN(test_anchors_are_taken_and_listed),
+        PLAIN(test_a_wide_anchor_is_replaced_soon),
         PLAIN(test_anchor_table_is_thinned),
         PLAIN(test_mode),
     };
