@@ -49,6 +49,7 @@ struct wait {
     const struct call_name *call;
     struct shared_communicator *communicator; /* NULL: none, or not comparable */
     bool collective;                          /* number `seq` of the communicator */
+    bool started;                             /* of a persistent collective: `tag` is the ordinal of the start */
     bool device;
     uint32_t seq;
     uint32_t peer_party; /* NOBODY */
@@ -64,6 +65,8 @@ struct wait {
 struct stalled {
     struct shared_communicator *communicator;
     uint32_t seq;
+    bool started;                 /* a start of a persistent collective: `seq` is that of the initialising call, */
+    uint32_t start;               /* this the ordinal of the start; 0 where not `started` */
     const struct call_name *call; /* of the first who waits in it */
     bool device;
     bool rooted;               /* on an intercommunicator, from or to a root: of its group it alone takes part */
@@ -80,7 +83,7 @@ struct wait_for_graph {
     struct party_state *parties;
     struct wait *items; /* by party */
     size_t count;
-    struct stalled *stalled; /* by communicator and number */
+    struct stalled *stalled; /* by communicator, number and start */
     size_t stalled_count;
     bool any_alive; /* of the processes that wrote a dump, some are known to live */
 };

@@ -204,7 +204,11 @@ static int compare_stalled(const void *a, const void *b) {
     const struct stalled *left = a, *right = b;
     if (left->communicator != right->communicator)
         return left->communicator < right->communicator ? -1 : 1;
-    return left->seq < right->seq ? -1 : left->seq > right->seq;
+    if (left->seq != right->seq)
+        return left->seq < right->seq ? -1 : 1;
+    if (left->started != right->started)
+        return left->started ? 1 : -1;
+    return left->start < right->start ? -1 : left->start > right->start;
 }
 
 static bool begin(struct builder *b, struct wait_for_graph *waits, struct world *world) {

@@ -14,11 +14,14 @@ bool stalled_misses(const struct world *world, const struct stalled *stalled, co
         struct progress progress;
         return !membership_progress(world, member, &progress) || progress.started <= stalled->seq;
     }
-    return membership_enqueued(world, member) <= stalled->seq;
+    if (membership_enqueued(world, member) <= stalled->seq)
+        return true;
+    return stalled->started && membership_starts(world, member, stalled->seq) <= stalled->start;
 }
 
 bool wait_is_in(const struct wait *wait, const struct stalled *stalled) {
-    return wait->collective && wait->communicator == stalled->communicator && wait->seq == stalled->seq;
+    return wait->collective && wait->communicator == stalled->communicator && wait->seq == stalled->seq &&
+           wait->started == stalled->started && (!wait->started || (uint32_t)wait->tag == stalled->start);
 }
 
 bool stalled_expects(const struct stalled *stalled, unsigned side, uint32_t rank) {
@@ -70,7 +73,9 @@ static void find_missing_members(struct builder *b, struct stalled *stalled) {
 
 struct stalled_key {
     uint64_t communicator; /* its address */
-    uint64_t seq;
+    uint32_t seq;
+    uint32_t started;
+    uint64_t start;
 };
 
 struct stalled_number {
@@ -93,7 +98,9 @@ static void find_root(struct stalled *stalled, const struct operation *o, const 
 struct stalled *find_stalled(struct builder *b, struct shared_communicator *communicator, uint32_t seq,
                              const struct call_name *call, bool device, const struct operation *o) {
     struct wait_for_graph *waits = b->waits;
-    struct stalled_key key = {(uintptr_t)communicator, seq};
+    bool started = o && o->flags & FLAG_STARTED;
+    uint32_t start = started ? (uint32_t)o->tag : 0;
+    struct stalled_key key = {(uintptr_t)communicator, seq, started, start};
     struct stalled_number *known = stalled_numbers_add(&b->stalled_numbers, &key);
     if (known && known->number > 0)
         return &waits->stalled[known->number - 1];
@@ -104,6 +111,8 @@ struct stalled *find_stalled(struct builder *b, struct shared_communicator *comm
     struct stalled *stalled = &waits->stalled[waits->stalled_count++];
     *stalled = (struct stalled){.communicator = communicator,
                                 .seq = seq,
+                                .started = started,
+                                .start = start,
                                 .call = call,
                                 .device = device,
                                 .all = AND_OR_GRAPH_NO_NODE,
@@ -120,10 +129,10 @@ struct stalled *find_stalled(struct builder *b, struct shared_communicator *comm
 static uint32_t wait_between_groups(struct builder *b, const struct operation *o,
                                     const struct shared_communicator *communicator, const struct stalled *stalled) {
     const struct membership *me = world_membership(communicator, o->party);
-    bool root = o->flags & FLAG_ROOT, started = o->flags & FLAG_STARTED;
+    bool root = o->flags & FLAG_ROOT;
     bool everybody = o->call->flow == FLOW_ALL || o->call->flow == (root ? FLOW_TO_ROOT : FLOW_FROM_ROOT);
     uint32_t others = me ? stalled->all_of[me->side == 0] : AND_OR_GRAPH_NO_NODE;
-    if (everybody && !started && others != AND_OR_GRAPH_NO_NODE)
+    if (everybody && others != AND_OR_GRAPH_NO_NODE)
         return others;
     return o->maybe_over ? b->free_node : stalled->any;
 }
@@ -131,8 +140,7 @@ static uint32_t wait_between_groups(struct builder *b, const struct operation *o
 static bool needs_everybody(const struct operation *o, const struct shared_communicator *communicator) {
     bool everybody = o->call->flow == FLOW_ALL || o->call->call_class == CLASS_COMMUNICATOR ||
                      (o->call->flow == FLOW_TO_ROOT && (o->flags & FLAG_ROOT));
-    return everybody && !(o->flags & FLAG_STARTED) && communicator->kind != COMMUNICATOR_FILE &&
-           communicator->kind != COMMUNICATOR_WINDOW;
+    return everybody && communicator->kind != COMMUNICATOR_FILE && communicator->kind != COMMUNICATOR_WINDOW;
 }
 
 /* The root of a collective in which data flows from the root, where that has not come; NOBODY: it has, or is not known.

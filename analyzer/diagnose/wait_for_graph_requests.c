@@ -112,6 +112,7 @@ static uint32_t wait_for_one(struct builder *b, uint32_t party, const struct in_
         struct operation o = pending_operation(dump, party, p);
         wait->communicator = world_communicator(b->world, party, p->comm);
         wait->collective = (p->flags & FLAG_COLLECTIVE) != 0;
+        wait->started = wait->collective && (p->flags & FLAG_STARTED);
         wait->seq = p->seq;
         wait->peer = p->peer;
         wait->peer_party = world_peer(b->world, party, p->comm, p->peer);

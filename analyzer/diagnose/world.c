@@ -4,6 +4,7 @@
  * Must not live here: who waits for whom.
  */
 #include "analyzer/diagnose/world.h"
+#include "analyzer/load/rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -263,6 +264,17 @@ uint64_t membership_enqueued(const struct world *world, const struct membership 
     if (local->freed)
         return local->freed_enqueued;
     return local->progress ? __atomic_load_n(&local->progress->enqueued, __ATOMIC_ACQUIRE) : 0;
+}
+
+uint64_t membership_starts(const struct world *world, const struct membership *member, uint32_t seq) {
+    const struct dump *dump = world->parties[member->party].dump;
+    for (uint32_t i = 0; i < dump->pending_count; i++) {
+        struct pending copy;
+        if (persistent_read(dump, &dump->pending[i], &copy) && copy.comm == member->local && copy.seq == seq &&
+            (copy.flags & FLAG_COLLECTIVE))
+            return copy.flags & FLAG_STARTED ? (uint64_t)(uint32_t)copy.tag + 1 : 0;
+    }
+    return UINT64_MAX;
 }
 
 bool membership_history(const struct world *world, const struct membership *member, struct progress *copy) {

@@ -69,6 +69,10 @@ uint32_t world_peer(struct world *world, uint32_t party, uint32_t local, int32_t
 
 /* How far a member came: collectives entered; of a freed communicator those before its end. */
 uint64_t membership_enqueued(const struct world *world, const struct membership *member);
+
+/* How often the member has started the persistent collective that its collective `seq` prepared. UINT64_MAX: its table
+ * of requests does not have it, since it was freed or had no room. */
+uint64_t membership_starts(const struct world *world, const struct membership *member, uint32_t seq);
 /* The member's progress row read whole. False where it has none. */
 bool membership_progress(const struct world *world, const struct membership *member, struct progress *copy);
 /* The same of a freed communicator, too, whose row is gone: of its history the length and the last hash are left. False

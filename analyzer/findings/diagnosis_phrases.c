@@ -32,6 +32,13 @@ static void append_partner(char *text, size_t size, const struct diagnosis *diag
         phrase(text, size, "%s %" PRId32 " of the communicator", role, peer);
 }
 
+void phrase_stalled(char *text, size_t size, const struct stalled *stalled) {
+    phrase(text, size, "%.40s #%" PRIu32, stalled->call->name, stalled->seq);
+    if (stalled->started)
+        phrase(text, size, ", start #%" PRIu32 ",", stalled->start);
+    phrase_communicator(text, size, stalled->communicator);
+}
+
 static void append_tag(char *text, size_t size, int32_t tag) {
     if (tag == TAG_ANY)
         phrase(text, size, ", any tag");
@@ -43,6 +50,8 @@ void phrase_wait(const struct diagnosis *diagnosis, const struct wait *wait, cha
     snprintf(text, size, "%.40s", wait->call->name);
     if (wait->collective && wait->seq != SEQ_NONE) {
         phrase(text, size, " #%" PRIu32, wait->seq);
+        if (wait->started)
+            phrase(text, size, ", start #%" PRIu32 ",", (uint32_t)wait->tag);
     } else if (wait->call->call_class == CLASS_WAIT && wait->requests != 1) {
         if (wait->requests > 0)
             phrase(text, size, " of %" PRIu32 " requests", wait->requests);
@@ -296,9 +305,8 @@ void say_reason(const struct diagnosis *diagnosis, const struct culprit *culprit
         say_wait_of(diagnosis, &diagnosis->wait_for_graph.items[culprit->wait], text, size);
         break;
     case BLAME_ABSENT:
-        snprintf(text, size, "never entered %.40s #%" PRIu32, culprit->absent_from->call->name,
-                 culprit->absent_from->seq);
-        phrase_communicator(text, size, culprit->absent_from->communicator);
+        snprintf(text, size, "never %s ", culprit->absent_from->started ? "started" : "entered");
+        phrase_stalled(text, size, culprit->absent_from);
         phrase(text, size, ", in which most others of the circle are");
         break;
     }

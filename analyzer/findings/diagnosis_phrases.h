@@ -17,6 +17,8 @@ const char *name_of_end(const struct diagnosis *diagnosis, uint32_t party);
 /* These append to `text`, cut to `size`. */
 /* " on MPI_COMM_WORLD"; nothing for NULL. */
 void phrase_communicator(char *text, size_t size, const struct shared_communicator *communicator);
+/* "MPI_Allreduce #40 on MPI_COMM_WORLD", "MPI_Allreduce_init #0, start #7, on MPI_COMM_WORLD" */
+void phrase_stalled(char *text, size_t size, const struct stalled *stalled);
 /* A collective as one side of a mismatch called it; types and reductions are said where `other` has different ones. */
 void phrase_signature(char *text, size_t size, const struct signature *signature, const struct signature *other);
 /* "MPI_Send(destination 0, tag 42) on MPI_COMM_WORLD" */

@@ -137,13 +137,15 @@ static void say_stalled(struct diagnosis_text *told, struct diagnosis *diagnosis
             ranks[count++] = diagnosis->world.parties[diagnosis->wait_for_graph.items[i].party].rank;
     say_ranks(who, sizeof who, ranks, count);
     bool one = count == 1;
-    snprintf(what, sizeof what, "%.40s #%" PRIu32, stalled->call->name, stalled->seq);
-    phrase_communicator(what, sizeof what, stalled->communicator);
+    what[0] = '\0';
+    phrase_stalled(what, sizeof what, stalled);
     count = stalled_ranks(diagnosis, stalled, true, ranks, most);
     if (count > 0) {
         say_ranks(missing, sizeof missing, ranks, count);
         say(told, "%s: %s %s; %s never %s it.", what, who, one ? "waits" : "wait", missing,
-            stalled->device ? "began" : "entered");
+            stalled->device    ? "began"
+            : stalled->started ? "started"
+                               : "entered");
     } else if (stalled->missing > 0) {
         say(told, "%s: %s %s; %" PRIu32 " members that left no dump are missing.", what, who, one ? "waits" : "wait",
             stalled->missing);

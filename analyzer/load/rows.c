@@ -76,11 +76,18 @@ enum row_time site_row_time(const struct dump *dump, const struct site_row *row)
     return is_posted(dump, row->call, row->posting_total) ? ROW_TIME_IN_FLIGHT : ROW_TIME_INSIDE;
 }
 
-bool pending_read(const struct dump *dump, const struct pending *pending, struct pending *copy) {
+static bool request_read(const struct dump *dump, const struct pending *pending, struct pending *copy) {
     bool taken = __atomic_load_n(&pending->request, __ATOMIC_ACQUIRE) != 0;
     memcpy(copy, pending, sizeof *copy);
-    return taken && copy->request != 0 && dump_call(dump, copy->call) && copy->persistent <= 1 && copy->active <= 1 &&
-           (!copy->persistent || copy->active);
+    return taken && copy->request != 0 && dump_call(dump, copy->call) && copy->persistent <= 1 && copy->active <= 1;
+}
+
+bool pending_read(const struct dump *dump, const struct pending *pending, struct pending *copy) {
+    return request_read(dump, pending, copy) && (!copy->persistent || copy->active);
+}
+
+bool persistent_read(const struct dump *dump, const struct pending *pending, struct pending *copy) {
+    return request_read(dump, pending, copy) && copy->persistent;
 }
 
 bool peer_row_read(const struct dump *dump, const struct peer_row *row, struct peer_row *copy) {

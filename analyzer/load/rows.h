@@ -35,6 +35,9 @@ enum row_time site_row_time(const struct dump *dump, const struct site_row *row)
  * inactive persistent request. */
 bool pending_read(const struct dump *dump, const struct pending *pending, struct pending *copy);
 
+/* The same of a persistent request, started or not. */
+bool persistent_read(const struct dump *dump, const struct pending *pending, struct pending *copy);
+
 /* Copies a row of the peers table. True when it is in use and sound. */
 bool peer_row_read(const struct dump *dump, const struct peer_row *row, struct peer_row *copy);
 

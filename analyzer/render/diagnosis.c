@@ -54,8 +54,9 @@ static json_t *collectives_to_json(struct diagnosis *diagnosis) {
     for (size_t i = 0; array && i < diagnosis->wait_for_graph.stalled_count; i++) {
         const struct stalled *stalled = &diagnosis->wait_for_graph.stalled[i];
         json_array_append_new(
-            array, json_pack("{s:o, s:o, s:I, s:o, s:o, s:o}", "comm", uid_to_json(stalled->communicator), "comm_name",
-                             name_to_json(stalled->communicator), "seq", (json_int_t)stalled->seq, "op",
+            array, json_pack("{s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "comm", uid_to_json(stalled->communicator),
+                             "comm_name", name_to_json(stalled->communicator), "seq", (json_int_t)stalled->seq, "start",
+                             stalled->started ? json_integer(stalled->start) : json_null(), "op",
                              escape_json(stalled->call->name), "entered", members_to_json(diagnosis, stalled, false),
                              "missing", members_to_json(diagnosis, stalled, true)));
     }

@@ -130,7 +130,16 @@ def test_missing_collective(mpi, where):
     result = both(mpi, "skip", where)
     assert result["verdict"] == "hang"
     (collective,) = result["collectives"]
-    assert (collective["op"], collective["seq"]) == ("MPI_Allreduce", 40)
+    assert (collective["op"], collective["seq"], collective["start"]) == ("MPI_Allreduce", 40, None)
+    assert (collective["entered"], collective["missing"]) == ([0, 2, 3], [1])
+    assert states(result) == {1: "in_user_code"}
+
+
+def test_a_persistent_collective_that_one_rank_did_not_start(where):
+    result = both("mpich", "start", where)  # Open MPI 4 has none
+    assert result["verdict"] == "hang"
+    (collective,) = result["collectives"]
+    assert (collective["op"], collective["seq"], collective["start"]) == ("MPI_Allreduce_init", 40, 5)
     assert (collective["entered"], collective["missing"]) == ([0, 2, 3], [1])
     assert states(result) == {1: "in_user_code"}
 

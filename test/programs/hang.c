@@ -52,6 +52,24 @@ static void waitall(void) {
     MPI_Waitall(2, requests, statuses);
 }
 
+#if MPI_VERSION >= 4
+/* Rank 1 has prepared a persistent collective like everybody, and starts it once less often. */
+static void start(void) {
+    enum { STARTS = 6 };
+    double in = 1, out;
+    MPI_Request request;
+    MPI_Allreduce_init(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    for (int i = 0; i < STARTS; i++) {
+        if (i == STARTS - 1)
+            ready();
+        if (i == STARTS - 1 && rank == 1)
+            sleep(600);
+        MPI_Start(&request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+}
+#endif
+
 /* Rank 1 goes its own way. */
 static void skip(void) {
     ready();
@@ -257,11 +275,16 @@ static void busy(void) {
 static const struct {
     const char *name;
     void (*hang)(void);
-} modes[] = {{"ring", ring},         {"sends", sends},         {"waitall", waitall},   {"skip", skip},
-             {"finalize", finalize}, {"chain", chain},         {"mismatch", mismatch}, {"swapped", swapped},
-             {"wildcard", wildcard}, {"moves", moves},         {"busy", busy},         {"partial", partial},
-             {"waitany", waitany},   {"anycircle", anycircle}, {"fence", fence},       {"tag", tag},
-             {"epoch", epoch},       {"completes", completes}, {"asks", asks}};
+} modes[] = {
+    {"ring", ring},         {"sends", sends},         {"waitall", waitall},   {"skip", skip},
+    {"finalize", finalize}, {"chain", chain},         {"mismatch", mismatch}, {"swapped", swapped},
+    {"wildcard", wildcard}, {"moves", moves},         {"busy", busy},         {"partial", partial},
+    {"waitany", waitany},   {"anycircle", anycircle}, {"fence", fence},       {"tag", tag},
+    {"epoch", epoch},       {"completes", completes}, {"asks", asks},
+#if MPI_VERSION >= 4
+    {"start", start},
+#endif
+};
 
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);

@@ -360,6 +360,78 @@ static void hand_free(struct hand *hand) {
     }
 }
 
+static bool says(const struct judged *judged, const char *text) {
+    for (size_t i = 0; i < judged->text.sentence_count; i++)
+        if (strstr(judged->text.sentences[i], text))
+            return true;
+    return false;
+}
+
+enum { ALLREDUCE_INIT = 242, STARTS = 50 };
+
+/* All of three ranks prepared an allreduce as their collective #0 and started it 50 times, the last but `fewer` times.
+ * Those that are ahead wait. */
+static void hand_starts(struct hand *hand, int32_t fewer, bool inside) {
+    hand_make(hand, 3);
+    for (unsigned r = 0; r < 3; r++) {
+        bool behind = r == 2 && fewer > 0;
+        dump_builder_call(hand->builders[r], ALLREDUCE_INIT, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_ALLREDUCE, 1,
+                          "MPI_Allreduce_init");
+        struct progress *progress = dump_builder_progress(hand->builders[r], 0);
+        progress->enqueued = progress->started = 1;
+        progress->completed = STARTS - 1;
+        struct pending *p = hand_pending(hand, r, ALLREDUCE_INIT, FLAG_COLLECTIVE, PEER_NONE, 7, 0);
+        p->flags |= fewer < STARTS || r < 2 ? FLAG_STARTED : 0;
+        p->tag = STARTS - 1 - (behind ? fewer : 0);
+        p->persistent = 1;
+        p->active = !behind || inside;
+        if (behind && !inside)
+            continue;
+        hand_call(hand, r, BUILDER_WAIT, 0, PEER_NONE, TAG_NONE, SEQ_NONE);
+        hand->slots[r]->op = 7;
+        hand->slots[r]->comm = COMM_NONE;
+    }
+}
+
+/* Who made fewer starts is missing in the newest, though all made the request. */
+static void who_has_not_started_a_persistent_collective_is_missing(void **state) {
+    (void)state;
+    static const int32_t fewer[] = {1, 2, STARTS};
+    for (size_t i = 0; i < sizeof fewer / sizeof *fewer; i++) {
+        struct hand hand;
+        hand_starts(&hand, fewer[i], false);
+        const struct diagnosis *diagnosis = hand_judge(&hand, true);
+        assert_int_equal(diagnosis->verdict, VERDICT_HANG);
+        assert_int_equal(diagnosis->culprit_count, 1);
+        assert_int_equal(diagnosis->culprits[0].party, 2);
+        assert_int_equal(diagnosis->wait_for_graph.stalled_count, 1);
+        assert_true(diagnosis->wait_for_graph.stalled[0].started);
+        assert_int_equal(diagnosis->wait_for_graph.stalled[0].start, STARTS - 1);
+        assert_true(says(&hand.judged, "start #49, on"));
+        assert_true(says(&hand.judged, "rank 2 never started it"));
+        hand_free(&hand);
+    }
+}
+
+/* All in the same start: nobody is missing. One of them in an earlier start: that, too, is a collective of its own. */
+static void a_start_that_all_have_made_misses_nobody(void **state) {
+    (void)state;
+    struct hand hand;
+    hand_starts(&hand, 0, false);
+    const struct diagnosis *diagnosis = hand_judge(&hand, true);
+    assert_int_equal(diagnosis->culprit_count, 0);
+    assert_int_equal(diagnosis->wait_for_graph.stalled_count, 1);
+    assert_int_equal(diagnosis->wait_for_graph.stalled[0].missing, 0);
+    hand_free(&hand);
+    hand_starts(&hand, 1, true);
+    diagnosis = hand_judge(&hand, true);
+    assert_int_equal(diagnosis->wait_for_graph.stalled_count, 2);
+    assert_int_equal(diagnosis->wait_for_graph.stalled[0].start, STARTS - 2);
+    assert_int_equal(diagnosis->wait_for_graph.stalled[0].missing, 0);
+    assert_int_equal(diagnosis->wait_for_graph.stalled[1].missing, 1);
+    hand_free(&hand);
+}
+
 /* Rank 0 waits for a message of 1, which it has though nobody looked, and one of 2, which is at work; 1 waits for 0. */
 static void a_message_that_has_come_is_not_waited_for(void **state) {
     (void)state;
@@ -1342,6 +1414,8 @@ int main(void) {
         cmocka_unit_test(a_waitany_needs_only_one),
         cmocka_unit_test(a_waitany_that_none_can_end),
         cmocka_unit_test(only_the_newest_generation_is_judged),
+        cmocka_unit_test(who_has_not_started_a_persistent_collective_is_missing),
+        cmocka_unit_test(a_start_that_all_have_made_misses_nobody),
         cmocka_unit_test(a_message_that_has_come_is_not_waited_for),
         cmocka_unit_test(a_message_that_never_comes_is),
         cmocka_unit_test(who_only_polls_waits),
