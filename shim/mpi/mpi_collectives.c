@@ -341,6 +341,8 @@ enum { EPOCH_PARTNERS_MOST = 64 };
 static int partners_of(const struct call_frame *f, int *ranks) {
     uintptr_t group = mpi_handle(argument(f, f->call->group)), all = 0;
     int own[EPOCH_PARTNERS_MOST], count = 0;
+    if (group == mpi_abi.group_null) /* only the job's own call may fail for it; Open MPI's does not */
+        return 0;
     if (!mpi_library.Win_get_group || mpi_library.Group_size(group, &count) || count <= 0 ||
         count > EPOCH_PARTNERS_MOST || mpi_library.Win_get_group(argument(f, f->call->win), &all))
         return 0;
@@ -368,10 +370,8 @@ static void record_partners(const struct call_frame *f, enum record_kind kind) {
     }
 }
 
-/* Start may never return. Only the job's own call may fail for a group that is none. */
+/* Start may never return. */
 static void announce_partners(struct call_frame *f) {
-    if (mpi_handle(argument(f, f->call->group)) == mpi_abi.group_null)
-        return;
     f->t1 = f->t0;
     record_partners(f, RECORD_AWAITED);
 }

@@ -134,6 +134,11 @@ def test_a_hang_after_a_refused_call_says_so(where):
     assert "after MPI_Comm_dup, which returned an error" in " ".join(text.split())
 
 
+def test_a_group_that_is_none_is_for_the_call_alone(where):
+    """Open MPI lets it pass, window and errors being what they are; MPICH ends the job by itself."""
+    play("openmpi", where, "no-group", [])
+
+
 def wait_until(condition, seconds=60):
     end = time.monotonic() + seconds
     while time.monotonic() < end:

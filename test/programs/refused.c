@@ -94,6 +94,18 @@ static void scene_busy_window(void) {
     MPI_Win_free(&window);
 }
 
+/* A group that is none, which is for the call itself to mind: errors that are nobody's own end the job here. */
+static void scene_no_group(void) {
+    MPI_Win window;
+    MPI_Win_create(&value, sizeof value, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    if (fails)
+        MPI_Win_start(MPI_GROUP_NULL, 0, window);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Win_free(&window);
+}
+
 /* The error handler of the communicator leaves the call by a jump of its own. */
 static jmp_buf back;
 
@@ -175,9 +187,11 @@ static const struct scene {
     const char *name;
     void (*play)(void);
 } scenes[] = {
-    {"bcast", scene_bcast},         {"ibcast", scene_ibcast},    {"split", scene_split},     {"window", scene_window},
-    {"free", scene_free},           {"busy", scene_busy_window}, {"jump", scene_jump},       {"open", scene_open},
-    {"truncated", scene_truncated}, {"alone", scene_alone},      {"waiting", scene_waiting}, {"mixture", scene_mixture},
+    {"bcast", scene_bcast},         {"ibcast", scene_ibcast}, {"split", scene_split},
+    {"window", scene_window},       {"free", scene_free},     {"busy", scene_busy_window},
+    {"no-group", scene_no_group},   {"jump", scene_jump},     {"open", scene_open},
+    {"truncated", scene_truncated}, {"alone", scene_alone},   {"waiting", scene_waiting},
+    {"mixture", scene_mixture},
 };
 
 int main(int argc, char **argv) {
