@@ -184,6 +184,7 @@ help:
 	@echo 'check-nccl-wheels functions that the NCCL wheels on the package index export beside the table of calls'
 	@echo 'check-aarch64 the library as it is on aarch64, cross-compiled and run by qemu-user'
 	@echo 'check-elastic elastic batch sizes beside those of DeepSpeed'"'"'s own code'
+	@echo 'check-duckdb the ten questions to an SQLite export, asked by DuckDB from PyPI'
 	@echo 'check-hta    GPU figures of PyTorch traces beside those of Holistic Trace Analysis (HTA_DATA)'
 	@echo 'all          build libcommtap.so and commtap into $(BUILD)/'
 	@echo 'bench        what commtap costs, measured here'
