@@ -187,7 +187,7 @@ void frame_find_unseen(struct call_frame *f) {
     X(KIND_START, nothing, start_after)                                                                                \
     X(KIND_STARTALL, nothing, startall_after)                                                                          \
     X(KIND_WAIT, wait_before, waitall_after)                                                                           \
-    X(KIND_WAITALL, waits_before, waitall_after)                                                                       \
+    X(KIND_WAITALL, waitall_before, waitall_after)                                                                     \
     X(KIND_WAITANY, waits_before, wait_after)                                                                          \
     X(KIND_WAITSOME, waits_before, wait_after)                                                                         \
     X(KIND_TEST, wait_before, wait_after)                                                                              \

@@ -81,10 +81,6 @@ void frame_find_unseen(struct call_frame *f);
 /* A non-blocking operation was posted: records it and follows its request. `traits`: enum request_trait. */
 void operation_posted(struct call_frame *f, uint16_t traits);
 
-/* The same of what is posted most: REQUEST_SEND, REQUEST_RECEIVE. */
-void send_posted(struct call_frame *f);
-void receive_posted(struct call_frame *f);
-
 /* A persistent request was made: nothing is in flight yet. */
 void operation_prepared(struct call_frame *f, uint16_t traits);
 

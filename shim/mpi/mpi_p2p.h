@@ -7,7 +7,7 @@
 #define COMMTAP_MPI_P2P_H
 
 #include "shim/comm/ordinals.h"
-#include "shim/mpi/mpi_frame.h"
+#include "shim/mpi/messages.h"
 
 /* What follows from the arguments of a send, of a receive. */
 void send_find_facts(struct call_frame *f);
@@ -88,14 +88,14 @@ void irecv_settle_after(struct call_frame *f);
 
 static inline void isend_after(struct call_frame *f) {
     if (likely(f->cached && !f->failed))
-        send_posted(f);
+        post_operation(f, REQUEST_SEND);
     else
         isend_settle_after(f);
 }
 
 static inline void irecv_after(struct call_frame *f) {
     if (likely(f->cached && !f->failed))
-        receive_posted(f);
+        post_operation(f, REQUEST_RECEIVE);
     else
         irecv_settle_after(f);
 }

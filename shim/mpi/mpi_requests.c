@@ -5,36 +5,10 @@
  */
 #include "shim/mpi/mpi_requests.h"
 
-#include "shim/comm/ordinals.h"
+#include "shim/mpi/messages.h"
 #include "shim/mpi/mpi_library.h"
 
-static uint32_t saturate(uint64_t value) {
-    return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
-}
-
-static bool is_null(uintptr_t handle) {
-    return handle == 0 || handle == mpi_abi.request_null;
-}
-
-static bool waits_for_any(const struct pending *e) {
-    return (e->flags & FLAG_WILDCARD) != 0;
-}
-
-static void count_wildcard(const struct pending *e, int change) {
-    if (waits_for_any(e))
-        __atomic_fetch_add(&requests.wildcards, (uint32_t)change, __ATOMIC_RELAXED);
-}
-
 /* ---- completion ------------------------------------------------------------------------------ */
-
-struct completion {
-    const void *status; /* NULL: none */
-    uint64_t t1;
-    uint64_t wait; /* ticks of the call that saw it */
-    bool failed;   /* it, and not just any of those waited for */
-    bool observed; /* by a Wait or Test */
-    bool timed;    /* t1 is an upper bound of the completion */
-};
 
 static void take_status(struct pending *e, const struct request_private *p, const void *status) {
     int cancelled = 0;
@@ -159,9 +133,7 @@ static void account(struct thread *self, struct pending *e, struct request_priva
         cached->done.flags = NO_KNOWN_TEMPLATE;
 }
 
-/* An entry that this thread has claimed is complete: records it and lets it go. */
-static __attribute__((noinline)) void complete_entry(struct thread *self, uint32_t index, uintptr_t handle,
-                                                     const struct completion *c) {
+void complete_entry(struct thread *self, uint32_t index, uintptr_t handle, const struct completion *c) {
     struct pending *e = request_entry(index);
     if (e->persistent && !e->active) {
         request_publish(index, handle);
@@ -177,59 +149,9 @@ static __attribute__((noinline)) void complete_entry(struct thread *self, uint32
     request_publish(index, handle);
 }
 
-/* The same of most: a message that a remembered call posted, and nothing more is known of than that it is over at `t1`.
- * False: it is for complete_entry. */
-static ALWAYS_INLINE bool complete_known(struct thread *self, uint32_t index, uint64_t t1, uint64_t wait) {
-    const struct pending *e = request_entry(index);
-    const struct request_private *p = request_private(index);
-    struct cached_call *cached = cached_call_again(self, p->cached, p->cached_serial);
-    bool receive = (e->flags & FLAG_RECV) != 0;
-    uint16_t flags = e->flags | (receive ? FLAG_BYTES_POSTED : 0);
-    uint64_t bytes = e->bytes, time = t1 - e->t0, posting = e->posting_ticks;
-    if (unlikely(p->traits > REQUEST_RECEIVE || !cached || !template_is_known(&cached->done, bytes, e->tag, flags) ||
-                 !ring_write_known(self->lane, cached->done.number, NULL, e->t0, t1, e->seq, e->op)))
-        return false;
-    cached_call_count_all(cached, bytes, time, posting, receive);
-    if (likely(cached->peer))
-        peer_count(cached->peer, bytes, time, wait);
-    request_release(index);
-    return true;
-}
-
 /* ---- posting --------------------------------------------------------------------------------- */
 
-/* `op`: the frame's, which was just put there: the two words beside each other would be slow to read. */
-static inline void fill_entry(struct pending *e, struct request_private *p, const struct call_frame *f, uint32_t op,
-                              uint16_t traits) {
-    e->t0 = f->t0;
-    e->bytes = f->bytes;
-    e->seq = f->seq;
-    e->op = op;
-    memcpy(&e->comm, &f->comm_index, RECORD_FACTS);
-    e->call = f->id;
-    e->flags = f->flags;
-    e->tid = f->self->tid;
-    e->posting_ticks = saturate(f->t1 - f->t0);
-    e->dtype = f->dtype;
-    e->redop = f->redop;
-    e->persistent = 0;
-    e->active = 1;
-    p->comm = f->comm;
-    p->waits_before = requests.waits;
-    p->traits = traits;
-    p->starting_call = 0;
-    p->peer_class = f->peer_class;
-    p->cached = f->cached ? cached_call_offset(f->self, f->cached) : 0;
-    p->cached_serial = f->cached ? f->cached->serial : 0;
-    if (unlikely(traits & REQUEST_CREATES)) {
-        p->output = argument(f, f->call->output);
-        p->ordinal = mpi_tail(f)->ordinal;
-        p->topology = mpi_tail(f)->topology;
-    }
-}
-
-/* What the table has no room for is counted now, without a time. */
-static void aggregate_untracked(const struct call_frame *f) {
+void aggregate_untracked(const struct call_frame *f) {
     const struct operation_sample sample = {.call = f->call->id,
                                             .peer_class = f->peer_class,
                                             .comm = f->comm_index,
@@ -240,8 +162,7 @@ static void aggregate_untracked(const struct call_frame *f) {
     count_site(f->self->lane, f->cached, f->stack, f->comm_index, f->id, f->bytes, 0, f->t1 - f->t0);
 }
 
-/* `handle` is given out again while the entry `stale` holds it: what that stood for is complete. */
-static __attribute__((noinline)) void complete_stale(struct call_frame *f, uintptr_t handle, uint32_t stale) {
+void complete_stale(struct call_frame *f, uintptr_t handle, uint32_t stale) {
     struct pending *e = request_entry(stale);
     uint64_t posted = e->t0 + e->posting_ticks; /* another thread's posting may end after this one's began */
     struct completion c = {.t1 = posted > f->t0 ? posted : f->t0, .timed = true};
@@ -253,15 +174,7 @@ static __attribute__((noinline)) void complete_stale(struct call_frame *f, uintp
         complete_entry(f->self, stale, handle, &c);
 }
 
-static ALWAYS_INLINE uint32_t take_entry(struct call_frame *f, uintptr_t handle) {
-    uint32_t stale, index = request_take(handle, &stale);
-    if (unlikely(stale != REQUEST_NO_ENTRY))
-        complete_stale(f, handle, stale);
-    return index;
-}
-
-/* Complete when posted: there is nothing to follow. */
-static __attribute__((noinline)) void finish_at_once(struct call_frame *f, uint16_t traits) {
+void finish_at_once(struct call_frame *f, uint16_t traits) {
     struct pending e;
     struct request_private p;
     struct completion c = {.t1 = f->t1, .observed = true, .timed = true};
@@ -271,58 +184,13 @@ static __attribute__((noinline)) void finish_at_once(struct call_frame *f, uint1
     account(f->self, &e, &p, &c);
 }
 
-/* The same of most, both records together: a send like one before. False: it is for finish_at_once. */
-static __attribute__((noinline)) bool finish_known(const struct call_frame *f, uint32_t op) {
-    struct cached_call *c = f->cached;
-    uint64_t bytes = f->bytes, time = f->t1 - f->t0;
-    if (unlikely(f->quiet || !c || !template_is_known(&c->recorded, bytes, f->tag, f->flags) ||
-                 !template_is_known(&c->done, bytes, f->tag, f->flags) ||
-                 !ring_write_known(f->self->lane, c->recorded.number, &c->done.number, f->t0, f->t1, f->seq, op)))
-        return false;
-    cached_call_count_all(c, bytes, time, time, false); /* it fits the slot: no longer than 32 bits */
-    if (likely(c->peer))
-        peer_count(c->peer, bytes, time, 0);
-    return true;
-}
-
-static ALWAYS_INLINE void post_operation(struct call_frame *f, uint16_t traits) {
-    uintptr_t handle = mpi_handle_at(argument(f, f->call->request), 0);
-    if (f->quiet && !(traits & REQUEST_CREATES))
-        return;
-    uint32_t op = f->op = count_up(&recorder.next_op) + 1;
-    if (is_null(handle) || (traits & REQUEST_SEND && request_is_shared(handle))) {
-        if (traits != REQUEST_SEND || !finish_known(f, op))
-            finish_at_once(f, traits);
-        return;
-    }
-    if (likely(!f->quiet) && unlikely(!record_frame_known(f, f->tag, f->seq, op)))
-        record_frame_rare(f, RECORD_POST, f->tag, f->seq, op);
-    uint32_t index = take_entry(f, handle);
-    if (unlikely(index == REQUEST_NO_ENTRY)) {
-        aggregate_untracked(f);
-        return;
-    }
-    fill_entry(request_entry(index), request_private(index), f, op, traits);
-    if (unlikely(f->flags & FLAG_WILDCARD))
-        count_wildcard(request_entry(index), +1);
-    request_publish(index, handle);
-}
-
 void operation_posted(struct call_frame *f, uint16_t traits) {
     post_operation(f, traits);
 }
 
-void send_posted(struct call_frame *f) {
-    post_operation(f, REQUEST_SEND);
-}
-
-void receive_posted(struct call_frame *f) {
-    post_operation(f, REQUEST_RECEIVE);
-}
-
 void operation_prepared(struct call_frame *f, uint16_t traits) {
     uintptr_t handle = mpi_handle_at(argument(f, f->call->request), 0);
-    uint32_t index = is_null(handle) ? REQUEST_NO_ENTRY : take_entry(f, handle);
+    uint32_t index = request_is_null(handle) ? REQUEST_NO_ENTRY : take_entry(f, handle);
     uint64_t bytes = f->bytes;
     if (index != REQUEST_NO_ENTRY) {
         fill_entry(request_entry(index), request_private(index), f, f->op, traits);
@@ -381,7 +249,7 @@ static void start_entry(const struct call_frame *f, uint32_t index, uintptr_t ha
 }
 
 static void start_handle(struct call_frame *f, uintptr_t handle, uint32_t together) {
-    uint32_t index = is_null(handle) ? REQUEST_NO_ENTRY : request_claim(handle);
+    uint32_t index = request_is_null(handle) ? REQUEST_NO_ENTRY : request_claim(handle);
     if (index != REQUEST_NO_ENTRY && request_entry(index)->persistent)
         start_entry(f, index, handle, together);
     else if (index != REQUEST_NO_ENTRY)
@@ -407,22 +275,6 @@ void startall_after(struct call_frame *f) {
 
 /* ---- waiting and testing --------------------------------------------------------------------- */
 
-static uint32_t request_count(const struct call_frame *f) {
-    int32_t n = f->call->n ? (int32_t)argument(f, f->call->n) : 1;
-    return n > 0 ? (uint32_t)n : 0;
-}
-
-static bool returns_one_status(const struct call *call) {
-    return call->kind == KIND_WAIT || call->kind == KIND_TEST || call->kind == KIND_WAITANY ||
-           call->kind == KIND_TESTANY;
-}
-
-/* While wildcards are pending, ignored statuses are replaced: `room` is behind the copied handles. */
-static void want_statuses(struct call_frame *f, void *room) {
-    if (argument(f, f->call->status) == mpi_abi.status_ignore)
-        f->a[f->call->status - 1] = (uintptr_t)room;
-}
-
 void wait_before(struct call_frame *f) {
     if (unlikely(!f->cached))
         remember_frame(f, 0);
@@ -432,51 +284,13 @@ void wait_before(struct call_frame *f) {
     mpi_tail(f)->handles = &mpi_tail(f)->handle;
     if (unlikely(__atomic_load_n(&requests.wildcards, __ATOMIC_RELAXED)))
         want_statuses(f, mpi_tail(f)->status);
-    uint32_t index = is_null(mpi_tail(f)->handle) ? REQUEST_NO_ENTRY : request_find(mpi_tail(f)->handle);
+    uint32_t index = request_is_null(mpi_tail(f)->handle) ? REQUEST_NO_ENTRY : request_find(mpi_tail(f)->handle);
     if (likely(index != REQUEST_NO_ENTRY))
         f->op = request_entry(index)->op; /* what it waits for, should it never return */
 }
 
-static uint32_t op_of(uintptr_t handle) {
-    uint32_t index = request_find(handle);
-    return likely(index != REQUEST_NO_ENTRY) ? request_entry(index)->op : 0;
-}
-
-/* Copies a list of requests, and tells what it is, should the call never return: first, last, how many. */
-static inline void copy_list(struct call_frame *f, uintptr_t list) {
-    uintptr_t first = 0, last = 0;
-    uint32_t live = 0;
-    for (uint32_t i = 0; i < mpi_tail(f)->n; i++) {
-        uintptr_t handle = mpi_tail(f)->handles[i] = mpi_handle_at(list, i);
-        if (is_null(handle))
-            continue;
-        last = handle;
-        if (live++ == 0)
-            first = handle;
-    }
-    if (!live)
-        return;
-    f->op = op_of(first);
-    f->seq = op_of(last);
-    f->tag = (int32_t)live;
-}
-
 void waits_before(struct call_frame *f) {
-    if (unlikely(!f->cached))
-        remember_frame(f, 0);
-    count_up(&requests.waits);
-    uint32_t n = request_count(f);
-    bool any = __atomic_load_n(&requests.wildcards, __ATOMIC_RELAXED) != 0;
-    size_t handles = ((size_t)n * sizeof *mpi_tail(f)->handles + 15) & ~(size_t)15;
-    size_t statuses = any ? (returns_one_status(f->call) ? 1u : (size_t)n) * mpi_abi.status_bytes : 0;
-    char *room = thread_scratch(f->self, handles + statuses + 64);
-    mpi_tail(f)->n = room ? n : 0;
-    mpi_tail(f)->handles = (uintptr_t *)room;
-    copy_list(f, argument(f, f->call->request));
-    if (any && room)
-        want_statuses(f, room + handles);
-    if (n > 16)
-        f->t0 = ticks(); /* copying a long list is not waiting */
+    waitall_before(f);
 }
 
 /* Which requests a returned call completed: how many, whether listed by `index`, and where their statuses lie. */
@@ -511,23 +325,12 @@ static struct completed find_completed(const struct call_frame *f) {
     }
 }
 
-/* The entry this call waited for. One posted after the call began belongs to another thread, which got the handle when
- * the library had it back. */
-static uint32_t claim_waited(const struct call_frame *f, uintptr_t handle) {
-    uint32_t index = request_claim(handle);
-    if (index != REQUEST_NO_ENTRY && unlikely(request_entry(index)->t0 > f->t0)) {
-        request_publish(index, handle);
-        return REQUEST_NO_ENTRY;
-    }
-    return index;
-}
-
 static void complete_requests(struct call_frame *f, const struct completed *done) {
     const char *statuses = status_argument(f);
     struct completion c = {.t1 = f->t1, .wait = f->t1 - f->t0, .observed = true, .timed = true};
     for (uint32_t k = 0; k < done->count; k++) {
         uint32_t i = done->indices ? (uint32_t)done->indices[k] : k;
-        if (i >= mpi_tail(f)->n || is_null(mpi_tail(f)->handles[i]))
+        if (i >= mpi_tail(f)->n || request_is_null(mpi_tail(f)->handles[i]))
             continue;
         uint32_t index = claim_waited(f, mpi_tail(f)->handles[i]);
         if (index == REQUEST_NO_ENTRY)
@@ -540,54 +343,22 @@ static void complete_requests(struct call_frame *f, const struct completed *done
     }
 }
 
-/* The whole list is complete, and nothing is told of its messages. A library that has one handle for all that was
- * complete when posted may fill the list with it. */
-static ALWAYS_INLINE void complete_list(struct call_frame *f) {
-    struct thread *self = f->self;
-    const struct completion c = {.t1 = f->t1, .wait = f->t1 - f->t0, .observed = true, .timed = true};
-    const uintptr_t *handles = mpi_tail(f)->handles, null = mpi_abi.request_null;
-    uintptr_t untracked = 0;
-    for (uint32_t i = 0, n = mpi_tail(f)->n; i < n; i++) {
-        uintptr_t handle = handles[i];
-        if (handle == untracked || handle == null)
-            continue;
-        uint32_t index = claim_waited(f, handle);
-        if (index == REQUEST_NO_ENTRY)
-            untracked = handle;
-        else if (unlikely(!complete_known(self, index, c.t1, c.wait)))
-            complete_entry(self, index, handle, &c);
-    }
+void complete_all(struct call_frame *f) {
+    const struct completed done = {.count = mpi_tail(f)->n};
+    complete_requests(f, &done);
 }
 
 /* After an error only requests whose handles are gone are known to be over. */
 static void complete_failed(struct call_frame *f) {
     struct completion c = {.t1 = f->t1, .failed = mpi_tail(f)->n == 1, .observed = true, .timed = true};
     for (uint32_t i = 0; i < mpi_tail(f)->n; i++) {
-        if (is_null(mpi_tail(f)->handles[i]) || !is_null(mpi_handle_at(argument(f, f->call->request), i)))
+        if (request_is_null(mpi_tail(f)->handles[i]) ||
+            !request_is_null(mpi_handle_at(argument(f, f->call->request), i)))
             continue;
         uint32_t index = claim_waited(f, mpi_tail(f)->handles[i]);
         if (index != REQUEST_NO_ENTRY)
             complete_entry(f->self, index, mpi_tail(f)->handles[i], &c);
     }
-}
-
-/* A Wait's or Test's own share: what it waited for, which stands in the frame, was of interest while it did. */
-static inline void emit_wait(const struct call_frame *f) {
-    record_and_count(f, TAG_NONE, SEQ_NONE, 0);
-}
-
-/* Wait and Waitall that succeeded: the whole list is complete. */
-void waitall_after(struct call_frame *f) {
-    if (unlikely(f->failed || f->quiet)) {
-        wait_after(f);
-        return;
-    }
-    const struct completed done = {.count = mpi_tail(f)->n};
-    emit_wait(f);
-    if (likely(!status_argument(f)))
-        complete_list(f);
-    else
-        complete_requests(f, &done);
 }
 
 void wait_after(struct call_frame *f) {
@@ -617,7 +388,8 @@ void request_free_before(struct call_frame *f) {
 
 void request_free_after(struct call_frame *f) {
     struct completion c = {.t1 = f->t1, .observed = false};
-    uint32_t index = f->failed || is_null(mpi_tail(f)->handle) ? REQUEST_NO_ENTRY : request_claim(mpi_tail(f)->handle);
+    uint32_t index =
+        f->failed || request_is_null(mpi_tail(f)->handle) ? REQUEST_NO_ENTRY : request_claim(mpi_tail(f)->handle);
     emit_call(f);
     if (index == REQUEST_NO_ENTRY)
         return;

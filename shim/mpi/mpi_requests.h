@@ -12,8 +12,6 @@ void start_after(struct call_frame *f);
 void startall_after(struct call_frame *f);
 void wait_before(struct call_frame *f);
 void waits_before(struct call_frame *f);
-void wait_after(struct call_frame *f);
-void waitall_after(struct call_frame *f);
 void request_free_before(struct call_frame *f);
 void request_free_after(struct call_frame *f);
 void cancel_after(struct call_frame *f);
