@@ -23,6 +23,7 @@ enum bound {
 
 struct doctor {
     char *const *command; /* NULL-terminated; empty: only the surroundings are looked at */
+    char *const *launch;  /* of the command: from its launcher on, where programs that only start it come before */
     enum run_launcher launcher;
     char program[PATH_MAX];   /* the file that the command starts; "" = there is none, or it was not found */
     char binary[PATH_MAX];    /* the same, or what interprets it */

@@ -30,8 +30,40 @@ static bool launches_python(const char *word) {
     return strncmp(base_of(word), "torchrun", 8) == 0 || strncmp(base_of(word), "deepspeed", 9) == 0;
 }
 
+/* Whether this word of an env command takes the library, or all variables, from what follows. */
+static bool takes_library_away(char *const *word) {
+    const char *text = word[0];
+    if (strncmp(text, "LD_PRELOAD=", 11) == 0)
+        return !strstr(text, "commtap");
+    bool next = strcmp(text, "-u") == 0 || strcmp(text, "--unset") == 0;
+    return strcmp(text, "-") == 0 || strcmp(text, "-i") == 0 || strcmp(text, "--ignore-environment") == 0 ||
+           strcmp(text, "-uLD_PRELOAD") == 0 || strcmp(text, "--unset=LD_PRELOAD") == 0 ||
+           (next && word[1] && strcmp(word[1], "LD_PRELOAD") == 0);
+}
+
+/* Of the words before the program; returns how many there are. */
+static size_t look_at_words_before(struct doctor *doctor, const char *program) {
+    char path[PATH_MAX];
+    bool by_env = false;
+    size_t count = 0;
+    for (char *const *word = doctor->launch; word[0]; word++, count++) {
+        if (program_file_find(path, word[0]) && strcmp(path, program) == 0)
+            break;
+        by_env |= strcmp(base_of(word[0]), "env") == 0;
+        if (by_env && takes_library_away(word)) {
+            checks_add(
+                &doctor->checks, CHECK_BLOCKED, "library",
+                "env %s: what follows starts without the library\nleave that word out, or put env before commtap",
+                word[0]);
+            by_env = false;
+        }
+    }
+    return count;
+}
+
+/* A launcher behind programs that start others (env, timeout) is a launcher all the same. */
 static bool find_program(struct doctor *doctor) {
-    const char *first = doctor->command[0];
+    const char *first = doctor->launch[0];
     char *launched;
     if (!program_file_find(doctor->program, first)) {
         say_missing(doctor, first);
@@ -40,7 +72,7 @@ static bool find_program(struct doctor *doctor) {
     doctor->launcher = run_launcher_of(first);
     if (launches_python(first))
         return true;
-    launched = run_launched_program(doctor->launcher, doctor->command);
+    launched = run_launched_program(doctor->launcher, doctor->launch);
     if (!launched) {
         doctor->program[0] = '\0';
         doctor->is_missing = true;
@@ -49,9 +81,14 @@ static bool find_program(struct doctor *doctor) {
                    first);
         return false;
     }
+    size_t before = look_at_words_before(doctor, launched);
+    bool launches = run_launcher_of(launched) != LAUNCHER_NONE || launches_python(launched);
     snprintf(doctor->program, sizeof doctor->program, "%s", launched);
     free(launched);
-    return true;
+    if (before == 0 || !launches || !doctor->launch[before])
+        return true;
+    doctor->launch += before;
+    return find_program(doctor);
 }
 
 /* The program that runs a script with this first line: "/usr/bin/env python3", "/bin/sh -e". */
@@ -111,12 +148,12 @@ static void look_at_scripts(struct doctor *doctor) {
 
 /* MPI's way to start several programs as one job: mpirun -n 1 MASTER : -n 3 WORKER. */
 static void look_for_further_programs(struct doctor *doctor) {
-    for (char *const *word = doctor->command; doctor->launcher != LAUNCHER_NONE && *word; word++)
+    for (char *const *word = doctor->launch; doctor->launcher != LAUNCHER_NONE && *word; word++)
         if (strcmp(*word, ":") == 0) {
             checks_add(&doctor->checks, CHECK_PART, "program",
                        "%s: what is behind the colon was not looked at\nask for each program by itself: commtap doctor "
                        "PROGRAM",
-                       doctor->command[0]);
+                       doctor->launch[0]);
             return;
         }
 }
@@ -126,7 +163,7 @@ static void look_at_launcher(struct doctor *doctor) {
     struct run_settings settings = {0};
     struct run_notes notes = {0};
     if (run_settings_set(&settings, "LD_PRELOAD", doctor->library)) {
-        char **argv = run_launcher_arguments(doctor->launcher, doctor->command, &settings, &notes);
+        char **argv = run_launcher_arguments(doctor->launcher, doctor->launch, &settings, &notes);
         run_arguments_free(argv);
     }
     for (size_t i = 0; i < notes.count; i++)
@@ -134,7 +171,7 @@ static void look_at_launcher(struct doctor *doctor) {
     look_for_further_programs(doctor);
     if (doctor->launcher != LAUNCHER_NONE && notes.count == 0)
         checks_add(&doctor->checks, CHECK_FINE, "launcher",
-                   "%s: commtap run in front of it hands the library on to all ranks", doctor->command[0]);
+                   "%s: commtap run in front of it hands the library on to all ranks", doctor->launch[0]);
     run_settings_free(&settings);
     run_notes_free(&notes);
 }
@@ -148,11 +185,12 @@ static void compare_launcher(struct doctor *doctor) {
         checks_add(
             &doctor->checks, CHECK_PART, "launcher",
             "%s is not the launcher of %s: each process may become a job of its own\nlaunch it by the mpirun of %s",
-            doctor->command[0], doctor->mpi.name.name, doctor->mpi.name.name);
+            doctor->launch[0], doctor->mpi.name.name, doctor->mpi.name.name);
 }
 
 void doctor_look_at_program(struct doctor *doctor) {
-    if (!doctor->command[0] || !find_program(doctor))
+    doctor->launch = doctor->command;
+    if (!doctor->launch[0] || !find_program(doctor))
         return;
     look_at_launcher(doctor);
     if (!follow_scripts(doctor))

@@ -128,16 +128,18 @@ static bool is_launcher(const char *word, enum run_launcher launcher) {
 /* Words that are no program files are what an option that is not known here takes. */
 char *run_launched_program(enum run_launcher launcher, char *const *argv) {
     char path[PATH_MAX];
-    bool starts_others = true;
+    bool starts_others = true, by_env = false;
     for (size_t i = is_launcher(argv[0], launcher); argv[i]; i++) {
         if (argv[i][0] == '-' && starts_others) {
-            for (unsigned words = words_behind(argv[i]); words > 0 && argv[i + 1]; words--)
+            bool alone = by_env && strcmp(argv[i], "-i") == 0; /* srun's takes a file */
+            for (unsigned words = alone ? 0 : words_behind(argv[i]); words > 0 && argv[i + 1]; words--)
                 i++;
             continue;
         }
         if (!program_file_find(path, argv[i]))
             continue;
         starts_others = is_starter(argv[i]);
+        by_env = strcmp(base_name(argv[i]), "env") == 0;
         if (!starts_others)
             return strdup(path);
     }

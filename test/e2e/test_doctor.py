@@ -65,6 +65,20 @@ def test_launcher_of_the_other_mpi():
     assert "is not the launcher of Open MPI" in said(found, "part", "launcher")[0]
 
 
+def test_launcher_behind_a_program_that_starts_it():
+    jobs.need_mpi("mpich")
+    program = jobs.program("mpich", "train")
+    found = doctor("timeout", "5", "mpirun.mpich", "-n", "2", program)
+    assert found["program"] == str(program) and found["command"][0] == "timeout"
+    assert "hands the library on" in said(found, "fine", "launcher")[0]
+
+
+@pytest.mark.parametrize("words", [("LD_PRELOAD=",), ("-i",), ("-u", "LD_PRELOAD"), ("LD_PRELOAD=/lib/libc.so.6",)])
+def test_env_that_takes_the_library_away(words):
+    assert "starts without the library" in said(doctor("env", *words, "/bin/true", codes=(1,)), "blocked", "library")[0]
+    assert not said(doctor("env", "A=B", "-u", "C", "/bin/true"), "blocked")
+
+
 def test_several_programs_of_one_job():
     jobs.need_mpi("openmpi")
     program = jobs.program("openmpi", "train")
