@@ -276,6 +276,12 @@ static inline bool record_is_barrier(const struct record *record, const struct c
            (record->flags & (FLAG_COLLECTIVE | FLAG_FAILED)) == FLAG_COLLECTIVE && record->result == FENCE_IS_BARRIER;
 }
 
+/* A function of MPI that makes communicators, or frees them; where it is a collective, it is one of the communicator
+ * that they are made of. NCCL's are made of nothing. */
+static inline bool call_makes_communicator(const struct call_name *call) {
+    return call->call_class == CLASS_COMMUNICATOR && call->api == API_MPI;
+}
+
 /* How data flows in the collective that a record is of. */
 static inline enum flow record_flow(const struct record *record, const struct call_name *call) {
     return record_is_barrier(record, call) ? FLOW_ALL : (enum flow)call->flow;

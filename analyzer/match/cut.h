@@ -5,9 +5,10 @@
  * (stragglers/comparison_groups.h), times.
  *
  * A stretch ends at a collective of one communicator, at a message of one channel (or an epoch that a partner was let
- * into), which has its number in the dump, or at a replay of one of these that a graph holds: stretches of equal number
- * are then the same part of the job on all ranks of a comparison group, however late each of them came to it. Where
- * neither occurs equally often on all ranks, time itself is cut into equal slices.
+ * into), which has its number in the dump, at a replay of one of these that a graph holds, or at a start of a
+ * persistent one: stretches of equal number are then the same part of the job on all ranks of a comparison group,
+ * however late each of them came to it. Where neither occurs equally often on all ranks, time itself is cut into equal
+ * slices.
  */
 #ifndef COMMTAP_MATCH_CUT_H
 #define COMMTAP_MATCH_CUT_H
@@ -27,7 +28,8 @@ enum cut_kind {
 struct cut {
     enum cut_kind kind;
     uint32_t comm; /* local index; COMM_NONE where there is none */
-    bool replays;  /* at the replays of the captured collective or message with the number `captured` */
+    bool replays;  /* at the replays of the captured collective or message with the number `captured`, or at the starts
+                      of the persistent collective with that number */
     uint32_t captured;
     int32_t peer, tag;  /* TAG_ANY: messages without tags, as NCCL's are */
     bool device;        /* it is their launches on the GPU that tell when */
@@ -78,9 +80,11 @@ static inline uint32_t cut_ends_at(const struct cut *cut, const struct match_rec
     const struct record *record = item->record;
     bool collective = cut->kind == CUT_COLLECTIVE && record->comm == cut->comm && record->comm != COMM_NONE &&
                       (record->flags & FLAG_COLLECTIVE);
+    if (collective && record->flags & FLAG_STARTED)
+        return cut->replays && record->seq == cut->captured ? (uint32_t)record->tag : SEQ_NONE;
     if (collective && cut->replays)
         return item->replay > 0 && record->seq == cut->captured ? item->replay : SEQ_NONE;
-    if (collective && !(record->flags & (FLAG_STARTED | FLAG_CAPTURED)))
+    if (collective && !(record->flags & FLAG_CAPTURED))
         return record->seq;
     const struct record *message = cut->kind == CUT_MESSAGE ? cut_message_of(cut, item) : NULL;
     if (!message)

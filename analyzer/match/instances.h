@@ -56,9 +56,25 @@ struct match_instance {
     const struct match_member *members; /* communicator->dump_count of them, valid during the call */
 };
 
-/* How data flows in an instance of a function that is known: in a group of NCCL operations, which all end together, and
- * in a fence among all. */
+/* Whether nobody left it before all had entered. */
+static inline bool match_nobody_left_early(const struct match_instance *instance) {
+    int64_t entered = INT64_MIN, left = INT64_MAX;
+    for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
+        const struct match_member *member = &instance->members[i];
+        if (member->enter == MATCH_ABSENT)
+            return false;
+        entered = member->enter > entered ? member->enter : entered;
+        left = member->leave < left ? member->leave : left;
+    }
+    return left >= entered;
+}
+
+/* How data flows in an instance of a function that is known: in a group of NCCL operations, which all end together, in
+ * a fence among all, and where a communicator of MPI was made of another one. MPI 4.1, 7.4 leaves open whether that
+ * waits for all members; what libraries have to agree on, the number of the new communicator, needs them all. */
 static inline enum flow match_instance_flow(const struct match_instance *instance, const struct call_name *call) {
+    if (call_makes_communicator(call))
+        return match_nobody_left_early(instance) ? FLOW_ALL : FLOW_NONE;
     return instance->fence || call->call_class == CLASS_GROUP ? FLOW_ALL : (enum flow)call->flow;
 }
 

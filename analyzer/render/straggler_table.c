@@ -74,7 +74,7 @@ const struct column rank_columns[] = {
     {"host", "host", .left = true, .value = host},
     {"gpu", "GPU", .optional = true, .value = gpu, .doc = "number of its GPU, as its process counts them"},
     {"gpu_name", NULL, .left = true, .optional = true, .value = gpu_name, .doc = "the GPU's model"},
-    {"comm_seconds", "comm", LOOK_SECONDS, .value = comm, .doc = "time in communication calls, Init, Finalize, communicator creation and file I/O left out"},
+    {"comm_seconds", "comm", LOOK_SECONDS, .value = comm, .doc = "time in communication calls, Init, Finalize, file I/O, and communicator creation that is no collective of MPI left out"},
     {"wait_seconds", "waited", LOOK_SECONDS, .value = wait, .doc = "of it, waiting for a later rank: in collectives, for messages; what waits at the same time counts once", .legend = "for later ranks"},
     {"wait_thread_seconds", NULL, LOOK_SECONDS, .value = wait_threads, .doc = "the same summed over threads, streams and operations that wait at the same time"},
     {"unresolved_wait_seconds", NULL, LOOK_SECONDS, .value = unresolved, .doc = "waits shorter than the error of the clocks, by these clocks; not in waited"},

@@ -183,7 +183,8 @@ static bool joins(const struct replay_build *build, const struct match_instance 
     if (instance->others > 0 || !instance->complete || instance->seen < 2 || instance->call == CALL_UNKNOWN)
         return false;
     const struct call_name *call = build->directory->calls[instance->call].name;
-    if (call->call_class != CLASS_COLLECTIVE && call->call_class != CLASS_RMA_SYNC && call->call_class != CLASS_GROUP)
+    if (call->call_class != CLASS_COLLECTIVE && call->call_class != CLASS_RMA_SYNC && call->call_class != CLASS_GROUP &&
+        !call_makes_communicator(call))
         return false;
     enum flow flow = match_instance_flow(instance, call);
     return flow == FLOW_ALL || ((flow == FLOW_FROM_ROOT || flow == FLOW_TO_ROOT) && instance->root != NOWHERE);

@@ -32,8 +32,7 @@ struct group_candidate {
 /* GPU operations count where they ran, if that is known. */
 static bool is_plain_collective(const struct match_directory *directory, size_t dump, const struct record *record) {
     bool device = record->kind == RECORD_GPU || record->kind == RECORD_KERNEL;
-    if (!(record->flags & FLAG_COLLECTIVE) || (record->flags & FLAG_STARTED) ||
-        (record->flags & FLAG_CAPTURED && !device) || record->seq == SEQ_NONE ||
+    if (!(record->flags & FLAG_COLLECTIVE) || (record->flags & FLAG_CAPTURED && !device) || record->seq == SEQ_NONE ||
         (record->kind != RECORD_CALL && record->kind != RECORD_POST && !device))
         return false;
     uint16_t call = match_call_of(directory, dump, record->call);
@@ -42,10 +41,11 @@ static bool is_plain_collective(const struct match_directory *directory, size_t 
     const struct call_name *name = directory->calls[call].name;
     if (name->api == API_NCCL && !device && dump_has_device_times(directory->dumps[dump]))
         return false;
-    return name->call_class == CLASS_COLLECTIVE || name->call_class == CLASS_GROUP || record_is_barrier(record, name);
+    return name->call_class == CLASS_COLLECTIVE || name->call_class == CLASS_GROUP || call_makes_communicator(name) ||
+           record_is_barrier(record, name);
 }
 
-/* How often graphs replayed one captured collective. */
+/* How often graphs replayed one captured collective, or a persistent one was started. */
 struct captured_key {
     uint32_t communicator, seq;
 };
@@ -59,14 +59,14 @@ HASH_TABLE_OF(captured_calls, struct captured, struct captured_key);
 struct usage {
     uint64_t calls;   /* estimated, of all members */
     uint32_t parts;   /* bit i: in the i-th of PARTS parts of a member's records */
-    uint64_t eager;   /* of the calls: those that no graph replayed */
-    uint64_t replays; /* of the captured collective that was replayed most */
+    uint64_t eager;   /* of the calls: those that no graph replayed, and that started no persistent one */
+    uint64_t replays; /* of the captured collective that was replayed most, or the persistent one most often started */
     uint32_t captured;
 };
 
 struct sampling {
     struct usage *usage;        /* per communicator */
-    struct hash_table captured; /* what graphs replayed */
+    struct hash_table captured; /* what graphs replayed, and what was started */
     bool no_memory;
 };
 
@@ -77,7 +77,7 @@ static void count_replay(struct sampling *sampling, uint32_t communicator, uint3
         captured->replays += weight;
 }
 
-/* Of equally many the first one captured: all members of the communicator have it. */
+/* Of equally many the first one captured or prepared: all members of the communicator have it. */
 static void find_most_replayed(struct sampling *sampling) {
     const struct captured *items = captured_calls_items(&sampling->captured);
     for (size_t i = 0; i < sampling->captured.count; i++) {
@@ -102,7 +102,7 @@ static void sample_record(const struct match_directory *directory, size_t dump, 
         struct usage *usage = &sampling->usage[place.communicator];
         usage->calls += weight;
         usage->parts |= 1u << ((ticket - lane->first_ticket) * PARTS / count);
-        if (record->flags & FLAG_CAPTURED)
+        if (record->flags & (FLAG_CAPTURED | FLAG_STARTED))
             count_replay(sampling, place.communicator, record->seq, weight);
         else
             usage->eager += weight;
@@ -152,8 +152,7 @@ static size_t list_group_candidates(const struct match_directory *directory, con
     size_t count = 0;
     for (uint32_t c = 0; c < directory->communicator_count; c++) {
         const struct match_communicator *communicator = &directory->communicators[c];
-        bool among_all = communicator->kind == COMMUNICATOR_INTRA || communicator->kind == COMMUNICATOR_WINDOW;
-        if (!among_all || communicator->dump_count < 2 || usage[c].calls == 0)
+        if (communicator->kind == COMMUNICATOR_FILE || communicator->dump_count < 2 || usage[c].calls == 0)
             continue;
         uint64_t each = usage[c].calls / communicator->dump_count;
         met[c] = each >= OFTEN_CALLS && __builtin_popcount(usage[c].parts) >= SPREAD_PARTS;
@@ -172,8 +171,8 @@ static bool all_free(const struct comparison_groups *groups, const struct match_
     return true;
 }
 
-/* `usage`: of the chosen communicator. Stretches end where most of its collectives do: at those that were called, or at
- * the replays of a captured one. */
+/* `usage`: of the chosen communicator. Stretches end where most of its collectives do: at those that were called, at
+ * the replays of a captured one, or at the starts of a persistent one. */
 static void take_group(struct comparison_groups *groups, const struct match_directory *directory,
                        const struct group_candidate *chosen, const struct usage *usage) {
     const struct match_communicator *communicator = &directory->communicators[chosen->communicator];

@@ -168,7 +168,10 @@ static bool tells_time(const struct rank_times *times, const struct record *reco
     return device || record->kind == RECORD_CALL || record->kind == RECORD_POST || record->kind == RECORD_POLL;
 }
 
-static enum call_class class_of(const struct call_name *call) {
+/* What is made of a communicator by all of its members is a collective like others. */
+static enum call_class class_of(const struct call_name *call, const struct record *record) {
+    if (call && call_makes_communicator(call) && record->flags & FLAG_COLLECTIVE)
+        return CLASS_COLLECTIVE;
     return call && call->call_class < sizeof classes / sizeof classes[0] ? call->call_class : CLASS_OTHER;
 }
 
@@ -203,7 +206,7 @@ void rank_times_add(struct rank_times *times, const struct match_record *item, c
         pass_cut(times, item);
     if (!tells_time(times, item->record, call))
         return;
-    enum call_class class = class_of(call);
+    enum call_class class = class_of(call, item->record);
     int64_t t0 = item->t0, t1 = item->t1 > item->t0 ? item->t1 : item->t0;
     open_at(times, item->stretch, class, t0, t1);
     if (call && call_is_own_work(call))

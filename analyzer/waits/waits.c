@@ -418,10 +418,11 @@ void waits_add(struct waits *waits, const struct match_instance *instance) {
     if (!instance->complete || instance->call == CALL_UNKNOWN)
         return;
     const struct call_name *call = waits->directory->calls[instance->call].name;
-    if (call->call_class != CLASS_COLLECTIVE && call->call_class != CLASS_RMA_SYNC && call->call_class != CLASS_GROUP)
+    bool collective = call->call_class == CLASS_COLLECTIVE || call->call_class == CLASS_GROUP;
+    if (!collective && call->call_class != CLASS_RMA_SYNC && !call_makes_communicator(call))
         return;
     enum flow flow = match_instance_flow(instance, call);
-    if (call->call_class == CLASS_RMA_SYNC && flow == FLOW_NONE) /* who needs whom in it is not known */
+    if (!collective && flow == FLOW_NONE) /* who needs whom in it is not known */
         return;
     waits->judged++;
     add_times(waits, instance, flow);

@@ -315,6 +315,37 @@ static void fences_are_waited_in_where_all_say_that_they_are_barriers(void **sta
     }
 }
 
+/* e = 1000, 2000, 5000: nobody leaves before the third has come, or the first does. */
+static void making_a_communicator_is_waited_in_where_nobody_left_early(void **state) {
+    (void)state;
+    enum { COMM_DUP = 426, COMM_SPLIT_NCCL = 427 };
+    static const uint64_t enter[3] = {1000, 2000, 5000};
+    static const struct {
+        uint64_t first_left;
+        int64_t wait[3];
+        uint16_t call;
+    } cases[] = {{5000, {4000, 3000, 0}, COMM_DUP}, {4999, {0, 0, 0}, COMM_DUP}, {5000, {0, 0, 0}, COMM_SPLIT_NCCL}};
+    for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct hand_job job;
+        struct sums sums;
+        hand_job_make(&job, 3, (struct dump_plan){0});
+        for (unsigned r = 0; r < 3; r++) {
+            dump_builder_call(job.builders[r], COMM_DUP, CLASS_COMMUNICATOR, FLOW_NONE, BUSBW_NONE, 0, "MPI_Comm_dup");
+            dump_builder_call(job.builders[r], COMM_SPLIT_NCCL, CLASS_COMMUNICATOR, FLOW_NONE, BUSBW_NONE, 0,
+                              "ncclCommSplit");
+            dump_builder_collective(job.builders[r], 0, cases[c].call, 0, 0, 0, enter[r],
+                                    r == 0 ? cases[c].first_left : 6000);
+        }
+        analyse(&job, 3, &sums);
+        for (unsigned r = 0; r < 3; r++)
+            assert_state(r, WAIT_AT_NXN, cases[c].wait[r]);
+        assert_int_equal(sums.waits.ranks[2].waited_for_ns, cases[c].wait[0] + cases[c].wait[1]);
+        /* waits are within the time in communication */
+        assert_int_equal(sums.times[0].comm_ns, cases[c].call == COMM_DUP ? cases[c].first_left - 1000 : 0);
+        done(&job, &sums);
+    }
+}
+
 static void sizes_and_functions_have_transfers_of_their_own(void **state) {
     (void)state;
     struct hand_job job;
@@ -614,7 +645,6 @@ static void incomplete_and_mismatched_collectives_add_nothing(void **state) {
                                 300);
         if (r < 2)
             dump_builder_collective(job.builders[r], 0, BUILDER_BARRIER, 0, 1, 8, 400 + 50 * r, 600);
-        dump_builder_collective(job.builders[r], 0, BUILDER_COMM_DUP, 0, 2, 8, 700 + 50 * r, 900);
     }
     analyse(&job, 3, &sums);
     for (unsigned r = 0; r < 3; r++)
@@ -740,6 +770,7 @@ int main(void) {
         cmocka_unit_test(only_the_root_of_a_reduction_waits),
         cmocka_unit_test(time_in_a_collective_is_wait_transfer_and_completion),
         cmocka_unit_test(fences_are_waited_in_where_all_say_that_they_are_barriers),
+        cmocka_unit_test(making_a_communicator_is_waited_in_where_nobody_left_early),
         cmocka_unit_test(sizes_and_functions_have_transfers_of_their_own),
         cmocka_unit_test(transfers_are_unknown_where_members_have_no_dump),
         cmocka_unit_test(early_reduce_ends_when_the_first_comes_and_the_wait_when_the_last_does),
