@@ -89,9 +89,19 @@ static void say_at_times(char *text, size_t size, const struct straggler_analysi
         when->slow_rows, when->rows, moments, stretch, longer, when->slow_ratio, window, waited, where);
 }
 
+/* Calls in which nobody can tell who waits for whom show by their length alone that somebody does. */
+static void say_waited(char *text, size_t size, const struct straggler *straggler) {
+    char waited[32];
+    say_seconds(waited, sizeof waited, straggler->waited_for_ns);
+    if (straggler->waited_for_ns > 0)
+        snprintf(text, size, "the others waited %s for it, summed over ranks, and each", waited);
+    else
+        snprintf(text, size, "no record tells how long the others waited for it, but each");
+}
+
 void findings_evidence(const struct straggler_analysis *analysis, const struct straggler *straggler, char *text,
                        size_t size) {
-    char waited[32], longer[32], window[32], work[32], others[32], where[192], stretch[96];
+    char waited[96], longer[32], window[32], work[32], others[32], where[192], stretch[96];
     if (straggler->kind == STRAGGLER_LINK) {
         findings_say_link(text, size, analysis, straggler);
         return;
@@ -105,7 +115,7 @@ void findings_evidence(const struct straggler_analysis *analysis, const struct s
         return;
     }
     say_stretch(stretch, sizeof stretch, analysis, straggler);
-    say_seconds(waited, sizeof waited, straggler->waited_for_ns);
+    say_waited(waited, sizeof waited, straggler);
     say_seconds(longer, sizeof longer, straggler->others_comm_ns);
     say_seconds(window, sizeof window, analysis->window_ns);
     say_seconds(work, sizeof work, straggler->work_ns);
@@ -113,8 +123,8 @@ void findings_evidence(const struct straggler_analysis *analysis, const struct s
     findings_say_where_late(analysis, straggler, where, sizeof where);
     snprintf(text, size,
              "%s takes %s on average against %s of the others (median over the run: "
-             "%.2f times as long; slowest in %.0f of %zu time batches); in the %s looked at the others waited %s for "
-             "it, summed over ranks, and each spent %s longer in communication%s",
+             "%.2f times as long; slowest in %.0f of %zu time batches); in the %s looked at %s spent %s longer in "
+             "communication%s",
              stretch, work, others, straggler->slowdown_ratio, straggler->slowest * (double)straggler->batches,
              straggler->batches, window, waited, longer, where);
 }

@@ -21,3 +21,14 @@ def test_the_late_rank_is_named(mpi, kind, where):
     waiting = [0, 2] if kind == "between" else [0, 2, 3]
     assert all(ranks[r]["wait_seconds"] > 0.5 * ROUNDS * LATE_MS / 1e3 for r in waiting), ranks
     assert all(rank["wait_seconds"] <= rank["comm_seconds"] for rank in ranks.values()), ranks
+
+
+def test_waits_that_nobody_can_tell_have_no_figure(where):
+    """Who is whose neighbour is on no record: the late rank is named, and no wait for it is made up."""
+    jobs.run("openmpi", RANKS, [jobs.program("openmpi", "rounds"), "neighbours", str(ROUNDS), str(LATE), str(LATE_MS)],
+             where)
+    report = jobs.report(where)
+    (named,) = [f["text"] for f in report["findings"] if f["text"].startswith(f"rank {LATE} ") and f["code"] == "straggler"]
+    waited = next(rank["waited_for_seconds"] for rank in report["ranks"] if rank["rank"] == LATE)
+    assert "less than 1 ns" not in named
+    assert ("no record tells how long the others waited" in named) == (waited == 0), (named, waited)

@@ -5,8 +5,8 @@
  *
  *   rounds KIND ROUNDS LATE_RANK LATE_MS
  *
- * KIND: copy (communicators are made), between (groups, over an intercommunicator), started (a persistent collective;
- * where MPI has none the program ends with 77).
+ * KIND: copy (communicators are made), between (groups, over an intercommunicator), neighbours (a ring), started (a
+ * persistent collective; where MPI has none the program ends with 77).
  */
 #include <mpi.h>
 #include <stdlib.h>
@@ -45,6 +45,17 @@ static void between(void) {
     MPI_Comm_free(&half);
 }
 
+static void neighbours(void) {
+    MPI_Comm ring;
+    int round = 1, size[1] = {ranks}, in[2], out[2] = {0};
+    MPI_Cart_create(MPI_COMM_WORLD, 1, size, &round, 0, &ring);
+    for (int i = 0; i < rounds; i++) {
+        work();
+        MPI_Neighbor_alltoall(out, 1, MPI_INT, in, 1, MPI_INT, ring);
+    }
+    MPI_Comm_free(&ring);
+}
+
 static void started(void) {
 #if MPI_VERSION >= 4
     double in = 1, out;
@@ -64,7 +75,7 @@ static void started(void) {
 static const struct {
     const char *name;
     void (*run)(void);
-} kinds[] = {{"copy", copy}, {"between", between}, {"started", started}};
+} kinds[] = {{"copy", copy}, {"between", between}, {"neighbours", neighbours}, {"started", started}};
 
 int main(int argc, char **argv) {
     if (argc != 5)
