@@ -410,10 +410,10 @@ enum record_kind {
     RECORD_MEMORY = 11,  /* device memory in use: bytes, t0 = t1 = when (CLOCK_MONOTONIC ns), tag = index of the
                             device, call: a name that says which part of it (imported traces), 0 = all of it */
     RECORD_POLL = 12,    /* since 2.2: polls in a row that found nothing (Test*, Iprobe, Improbe, Request_get_status,
-                            since 2.10 Win_test), with
-                            no other record of this thread between them: t0 enter of the first, t1 leave of the last so
-                            far, seq = ticks of that which passed outside of them in gaps longer than POLL_GAP_NS, as own
-                            work. Its other fields are the first one's. Lanes of plain records have none */
+                            since 2.10 Win_test), with no other record of this thread between them: t0 enter of the
+                            first, t1 leave of the last so far, seq = ticks of that which passed outside of them in gaps
+                            longer than POLL_GAP_NS, as own work; of gaps up to POLL_NAP_NS, behind the first, what the
+                            thread ran for. Its other fields are the first one's. Lanes of plain records have none */
     RECORD_REPLAY = 13,  /* since 2.4: the captured launches right behind it on its lane, up to any other record or a
                             ticket that is missing, belong to that replay (seq) of what they were captured in, counted
                             from 1; SEQ_NONE = not known. Equal on all ranks that launch their graphs alike. t0 = when
@@ -429,6 +429,10 @@ enum record_kind {
 
 /* The loop around two polls takes less; what takes longer is work of the program's own. */
 #define POLL_GAP_NS 50000u
+/* Between two polls a thread may sleep and wait all the same, so long at most: a quarter more than the longest nap of
+ * the loops that are known (mpi4py.futures, MPI4PY_FUTURES_BACKOFF: 1 ms). In longer gaps it waits for something else.
+ */
+#define POLL_NAP_NS 1250000u
 
 enum record_flag {
     FLAG_BYTES_POSTED = 1u << 0,    /* a receive: bytes are the posted size, the actual one is unknown */

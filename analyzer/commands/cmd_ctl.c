@@ -267,7 +267,7 @@ static int compare_runs(const struct dump_stub *a, const struct dump_stub *b) {
     size_t lengths[2], tail = strlen(FORMAT_STUB_SUFFIX) + 16;
     for (int i = 0; i < 2; i++)
         lengths[i] = names[i] && strlen(names[i]) > tail ? strlen(names[i]) - tail : 0;
-    return lengths[0] != lengths[1] || strncmp(names[0], names[1], lengths[0]) != 0;
+    return lengths[0] != lengths[1] || (lengths[0] > 0 && strncmp(names[0], names[1], lengths[0]) != 0);
 }
 
 /* An order for one job must not reach another one, of which nothing is here but stubs. */

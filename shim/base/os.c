@@ -200,6 +200,10 @@ static uint64_t clock_ns(clockid_t clock) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+uint64_t os_thread_ran_ns(void) {
+    return clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
 uint64_t os_realtime_ns(void) {
     return clock_ns(CLOCK_REALTIME);
 }

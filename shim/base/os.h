@@ -108,6 +108,7 @@ struct stat;
 bool os_fstat(int fd, struct stat *status);
 
 int32_t os_thread_id(void);
+uint64_t os_thread_ran_ns(void); /* processor time of the calling thread: a system call */
 uint64_t os_realtime_ns(void);
 uint64_t os_monotonic_ns(void);
 

@@ -108,6 +108,7 @@ static bool open_sections(void) {
     anchors_begin(&recorder.anchors, file, anchors, ANCHORS);
     recorder.header->tick_hz_hint = recorder.anchors.tick_hz;
     recorder.poll_gap = recorder.anchors.tick_hz / (1000000000u / POLL_GAP_NS);
+    recorder.poll_nap = recorder.anchors.tick_hz / (1000000000u / POLL_NAP_NS);
     definitions_begin(&recorder.definitions, file, &recorder.header->losses);
     if (recorder.header->keep == KEEP_SUMMARY)
         return recorder.definitions.area_count > 0;

@@ -69,6 +69,7 @@ struct poll_series {
     struct ring_slot *slot; /* the record's, or `nowhere` */
     uint64_t base, t0, left;
     uint32_t worked;
+    uint64_t ran_ns;          /* processor time of the thread at the end of the last gap, 0: not known */
     struct ring_slot nowhere; /* lanes that can hold no such record grow this one */
 };
 
@@ -154,6 +155,7 @@ struct recorder {
     uint32_t epoch_bits; /* current epoch, shifted to where rows want it */
     uint32_t next_op;
     uint64_t poll_gap;  /* POLL_GAP_NS in ticks */
+    uint64_t poll_nap;  /* POLL_NAP_NS in ticks */
     bool ready;         /* the library is initialised and known: its calls may be looked into */
     uint8_t paused;     /* QUIET_PAUSED, QUIET_OUTSIDE, QUIET_ORDERED; 0: calls are recorded */
     bool records_shed;  /* for COMMTAP_BUDGET's sake */

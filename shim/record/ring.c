@@ -273,6 +273,18 @@ static void begin_series(struct lane *lane, struct poll_series *series, const st
     series->t0 = t0;
     series->left = t1;
     series->worked = 0;
+    series->ran_ns = 0;
+}
+
+/* What of a gap between two polls was work: who naps in it waits. The clock of the thread is asked in gaps alone, so
+ * that nothing is known of the first. */
+static uint32_t work_in_gap(struct poll_series *series, uint64_t gap) {
+    uint64_t before = series->ran_ns, ran = os_thread_ran_ns() - before;
+    series->ran_ns += ran;
+    if (before == 0 || gap > recorder.poll_nap || ran > POLL_NAP_NS)
+        return (uint32_t)gap;
+    uint64_t worked = ran * recorder.poll_nap / POLL_NAP_NS;
+    return (uint32_t)(worked < gap ? worked : gap);
 }
 
 /* A clock that goes back between two polls, on another processor, has no gap to tell of. */
@@ -286,7 +298,7 @@ void ring_add_poll_rare(struct lane *lane, struct poll_series *series, const str
         return;
     }
     if (gap > recorder.poll_gap)
-        series->worked += (uint32_t)gap;
+        series->worked += work_in_gap(series, gap);
     series->slot->seq = series->worked;
     series->slot->since = (uint32_t)(t1 - series->base);
     series->slot->length = (uint32_t)(t1 - series->t0);

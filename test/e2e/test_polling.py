@@ -19,7 +19,7 @@ def polled(mpi, kind, where, *slow):
     return {line.split()[0]: [float(word) for word in line.split()[1:]] for line in result.stdout.splitlines()}
 
 
-@pytest.mark.parametrize("kind", ["test", "iprobe", "iallreduce", "testsome"])
+@pytest.mark.parametrize("kind", ["test", "naps", "iprobe", "iallreduce", "testsome"])
 def test_planted_rank_is_named(kind, where):
     """Under Open MPI, whose polls yield: more spinning ranks than cores slow each other down, really."""
     polled("openmpi", kind, where, 2, SLOW_US)

@@ -10,6 +10,7 @@
  *   iprobe      Isend around a ring, Iprobe until a message is there, Recv
  *   iallreduce  Iallreduce, Test with 5 us of work between
  *   testsome    Irecv and Isend with all others, Testsome over all of them, as the runtime of a task graph does
+ *   naps        as test, sleeping 300 us between polls
  *   chunks      as test, with its work done in three parts between polls
  *   master      rank 0 finds results by Iprobe from any source and sends the next task; the others work and Test
  *
@@ -40,12 +41,15 @@ static void spin(double seconds) {
         ;
 }
 
-static void poll_both(MPI_Request *requests) {
-    for (int i = 0, there = 0; i < 2; i += there)
+static void poll_both(MPI_Request *requests, int nap_us) {
+    for (int i = 0, there = 0; i < 2; i += there) {
         MPI_Test(&requests[i], &there, MPI_STATUS_IGNORE);
+        if (!there && nap_us > 0)
+            nanosleep(&(struct timespec){.tv_nsec = nap_us * 1000L}, NULL);
+    }
 }
 
-static void exchange(int parts, int us) {
+static void exchange(int parts, int us, int nap_us) {
     static int out[COUNT], in[COUNT];
     MPI_Request requests[2];
     MPI_Irecv(in, COUNT, MPI_INT, (rank + ranks - 1) % ranks, TAG, MPI_COMM_WORLD, &requests[0]);
@@ -56,15 +60,19 @@ static void exchange(int parts, int us) {
     }
     work(us / (parts + 1));
     MPI_Isend(out, COUNT, MPI_INT, (rank + 1) % ranks, TAG, MPI_COMM_WORLD, &requests[1]);
-    poll_both(requests);
+    poll_both(requests, nap_us);
 }
 
 static void test(int us) {
-    exchange(0, us);
+    exchange(0, us, 0);
+}
+
+static void naps(int us) {
+    exchange(0, us, 300);
 }
 
 static void chunks(int us) {
-    exchange(2, us);
+    exchange(2, us, 0);
 }
 
 static void iprobe(int us) {
@@ -135,8 +143,8 @@ static void master(int us) {
 static const struct {
     const char *name;
     void (*step)(int us);
-} kinds[] = {{"test", test},         {"iprobe", iprobe}, {"iallreduce", iallreduce},
-             {"testsome", testsome}, {"chunks", chunks}, {"master", master}};
+} kinds[] = {{"test", test}, {"iprobe", iprobe}, {"iallreduce", iallreduce}, {"testsome", testsome},
+             {"naps", naps}, {"chunks", chunks}, {"master", master}};
 
 int main(int argc, char **argv) {
     double all[RANKS_MOST];

@@ -272,10 +272,41 @@ static void test_polls_in_a_row_are_one_record(void **state) {
     assert_int_equal(my_lane()->head, head + 1);
     assert_series(head, start, now - gap + 100, 0);
     poll(&series, now + 5 * gap, now + 5 * gap + 100); /* after work */
-    poll(&series, now + 7 * gap, now + 7 * gap + 100);
-    poll(&series, now + 7 * gap + 200, now + 7 * gap + 300);
+    poll(&series, now + 5 * gap + 200, now + 5 * gap + 300);
     assert_int_equal(my_lane()->head, head + 1);
-    assert_series(head, start, now + 7 * gap + 300, 6 * gap - 100 + 2 * gap - 100);
+    assert_series(head, start, now + 5 * gap + 300, 6 * gap - 100);
+}
+
+/* A poll so much later than the one before. */
+static void poll_later(struct poll_series *series, uint64_t *now, uint64_t ticks_later) {
+    *now += ticks_later;
+    poll(series, *now, *now + 100);
+}
+
+static void run_for(uint64_t ns) {
+    for (uint64_t until = os_thread_ran_ns() + ns; os_thread_ran_ns() < until;)
+        ;
+}
+
+/* What is gone by on the clock of the polls here, the thread has not run for, but where the test makes it. */
+static void test_naps_between_polls_are_no_work(void **state) {
+    (void)state;
+    struct poll_series series = {0};
+    uint64_t nap = recorder.anchors.tick_hz / 800 /* 1.25 ms */, now = ticks(), start = now, head = my_lane()->head,
+             worked;
+    poll(&series, now, now + 100);
+    poll_later(&series, &now, nap / 2); /* nothing is known of the first gap */
+    worked = nap / 2 - 100;
+    assert_int_equal(series.worked, worked);
+    poll_later(&series, &now, nap * 3 / 4);
+    assert_in_range(series.worked, worked, worked + nap / 4);
+    worked = series.worked;
+    run_for(625000);
+    poll_later(&series, &now, nap * 3 / 4);
+    assert_in_range(series.worked, worked + nap / 4, worked + nap * 3 / 4);
+    worked = series.worked;
+    poll_later(&series, &now, nap * 3 / 2); /* too long for one */
+    assert_series(head, start, now + 100, worked + nap * 3 / 2 - 100);
 }
 
 static void test_another_record_ends_a_series(void **state) {
@@ -612,6 +643,7 @@ int main(void) {
         cmocka_unit_test(test_all_forms_read_back),
         cmocka_unit_test(test_operations_go_round),
         cmocka_unit_test(test_polls_in_a_row_are_one_record),
+        cmocka_unit_test(test_naps_between_polls_are_no_work),
         cmocka_unit_test(test_another_record_ends_a_series),
         cmocka_unit_test(test_a_series_beyond_32_bits_goes_on_in_another_record),
         cmocka_unit_test(test_a_clock_that_goes_back_is_no_work),
