@@ -97,11 +97,32 @@ static int choose_generation(struct job *job, const struct dump_set *set, const 
     return selection_choose_run(job, set, id, alive);
 }
 
+/* A pattern that can match nothing is most often one that was meant to match within names. */
+static void note_unknown_functions(const struct job *job, const char *list) {
+    char item[FILTER_ITEM];
+    const char *like;
+    while (list && job->count > 0 && filter_next_unknown_op(&list, job->dumps[0], item, &like)) {
+        const char *pattern = item + (item[0] == '!');
+        fputs("commtap: --op: no function is called '", stderr);
+        escape_text(stderr, pattern);
+        fputs(like ? "'; '*" : "'", stderr);
+        if (like) {
+            escape_text(stderr, pattern);
+            fprintf(stderr, "*' is %s and the like", like);
+        }
+        fputc('\n', stderr);
+    }
+}
+
 int selection_choose_job(struct job *job, const struct dump_set *set, const struct options *options,
                          bool (*alive)(const struct dump *)) {
     const char *generation = option_text(options, "generation");
     int code = selection_choose_run(job, set, option_text(options, "run"), alive);
-    return code == EXIT_FINE && generation ? choose_generation(job, set, generation, alive) : code;
+    if (code == EXIT_FINE && generation)
+        code = choose_generation(job, set, generation, alive);
+    if (code == EXIT_FINE)
+        note_unknown_functions(job, option_text(options, "op"));
+    return code;
 }
 
 int selection_choose_run(struct job *job, const struct dump_set *set, const char *run,

@@ -10,8 +10,12 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "analyzer/load/call_table.h"
+#include "analyzer/load/dump.h"
 
 static bool parse_number(const char **text, int32_t *number) {
     if (!isdigit((unsigned char)**text))
@@ -188,7 +192,7 @@ static bool next_item(const char **list, char *item, size_t capacity) {
 bool filter_comm(const struct filter *filter, uint64_t uid, const char *name) {
     if (!filter->comm)
         return true;
-    char item[256];
+    char item[FILTER_ITEM];
     for (const char *list = filter->comm; next_item(&list, item, sizeof item);) {
         if (strlen(item) == 16 && strspn(item, "0123456789abcdefABCDEF") == 16 && strtoull(item, NULL, 16) == uid)
             return true;
@@ -209,7 +213,7 @@ bool filter_op(const struct filter *filter, const char *name) {
     if (!filter->op)
         return true;
     bool any_positive = false, wanted = false;
-    char item[256];
+    char item[FILTER_ITEM];
     for (const char *list = filter->op; next_item(&list, item, sizeof item);) {
         if (item[0] == '!') {
             if (op_matches(item + 1, name))
@@ -220,6 +224,30 @@ bool filter_op(const struct filter *filter, const char *name) {
         }
     }
     return wanted || !any_positive;
+}
+
+/* Whether the pattern matches one of the dump's functions; else *like is one with the pattern's text in its name. */
+static bool names_a_function(const char *pattern, const struct dump *dump, const char **like) {
+    char within[FILTER_ITEM + 2];
+    snprintf(within, sizeof within, "*%s*", pattern);
+    *like = NULL;
+    for (unsigned id = 0; id < CALL_TABLE_IDS; id++) {
+        const struct call_name *call = dump_call(dump, (uint16_t)id);
+        if (call && op_matches(pattern, call->name))
+            return true;
+        if (call && !*like && op_matches(within, call->name))
+            *like = call->name;
+    }
+    return false;
+}
+
+bool filter_next_unknown_op(const char **list, const struct dump *dump, char item[FILTER_ITEM], const char **like) {
+    while (next_item(list, item, FILTER_ITEM)) {
+        const char *pattern = item + (item[0] == '!');
+        if (*pattern && !names_a_function(pattern, dump, like))
+            return true;
+    }
+    return false;
 }
 
 bool filter_bytes(const struct filter *filter, uint64_t bytes) {

@@ -13,6 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct dump;
+
+enum { FILTER_ITEM = 256 }; /* bytes of one item of a list; longer ones match nothing */
+
 struct rank_range {
     int32_t first, last; /* inclusive */
 };
@@ -52,6 +56,9 @@ bool filter_rank(const struct filter *filter, int32_t rank);
 bool filter_comm(const struct filter *filter, uint64_t uid, const char *name);
 /* `name` is the function's full name, as "MPI_Allreduce". */
 bool filter_op(const struct filter *filter, const char *name);
+/* The next of a list of such patterns (--op) that matches no function the dump knows, called or not, from *list on,
+ * which moves behind it. *like: a function that has it within its name, NULL: none. False: there is no further one. */
+bool filter_next_unknown_op(const char **list, const struct dump *dump, char item[FILTER_ITEM], const char **like);
 /* A size that is not known (BYTES_UNKNOWN) lies in no range. */
 bool filter_bytes(const struct filter *filter, uint64_t bytes);
 /* Whether it leaves out anything by what a call is: its communicator, function or size. */

@@ -426,3 +426,12 @@ def test_csv_of_a_window_has_the_header_always(train):
     for options in ([], ["--step", "3"], ["--step", "900"]):
         rows = list(csv.reader(io.StringIO(jobs.commtap("summary", "--format", "csv", *options, train).stdout)))
         assert "count" in rows[0] and all(len(row) == len(rows[0]) for row in rows)
+
+
+@pytest.mark.parametrize("command", ["report", "diagnose", "calls", "summary"])
+def test_a_pattern_that_names_no_function_is_said(train, command):
+    """Most often it was meant to match within names; functions that were not called may well be asked for."""
+    done = jobs.commtap(command, train, "--op", "reduce,MPI_Bcast,!redu")
+    assert "no function is called 'redu'; '*redu*' is MPI_" in done.stderr and "'reduce'" not in done.stderr
+    assert "no function" not in jobs.commtap(command, train, "--op", "*fence,!send").stderr
+    assert "no function is called 'walk'\n" in jobs.commtap(command, train, "--op", "walk").stderr
