@@ -258,10 +258,18 @@ static void compare_wait(struct standing *standing, const struct wait_for_graph 
     standing->unlike = standing->usual_ns >= 0;
 }
 
-static enum standing_kind standing_kind_of(const struct standing *standing, int64_t slack_ns) {
+/* What a wait may last at work, whatever is usual. */
+static int64_t least_of(const struct standing *standing, const struct world *world) {
+    if (standing->unlike)
+        return STANDING_UNLIKE_NS;
+    return world->crowded ? STANDING_CROWDED_NS : STANDING_LEAST_NS;
+}
+
+static enum standing_kind standing_kind_of(const struct standing *standing, const struct world *world,
+                                           int64_t slack_ns) {
     int64_t usual = standing->usual_ns < INT64_MAX / STANDING_FEW ? standing->usual_ns : INT64_MAX / STANDING_FEW;
     int64_t most = usual < 0 ? STANDING_UNCOMPARED_NS : STANDING_FEW * usual;
-    int64_t least = standing->unlike ? STANDING_UNLIKE_NS : STANDING_LEAST_NS;
+    int64_t least = least_of(standing, world);
     most = most > least ? most : least;
     if (standing->age_ns > most)
         return STANDING_LONG;
@@ -284,7 +292,7 @@ static bool find_standing(struct standing *standing, const struct wait_for_graph
         else
             compare_setup(standing, waits, until);
         standing->end_known = lives[standing->party].slack_ns < INT64_MAX;
-        standing->kind = standing_kind_of(standing, lives[standing->party].slack_ns);
+        standing->kind = standing_kind_of(standing, waits->world, lives[standing->party].slack_ns);
     }
     free(lives);
     return true;

@@ -35,6 +35,7 @@ struct standing {
 /* How old waits have to be, in usual lengths, and at least, to be more than what happens at work. */
 #define STANDING_FEW           3
 #define STANDING_LEAST_NS      INT64_C(100000000)
+#define STANDING_CROWDED_NS    INT64_C(500000000)   /* ... where ranks share processors: they take turns */
 #define STANDING_UNCOMPARED_NS INT64_C(10000000000) /* ... where there is nothing to compare with */
 #define STANDING_UNLIKE_NS     INT64_C(1000000000)  /* ... where there are other calls only */
 

@@ -4,6 +4,7 @@
  * Must not live here: who waits for whom.
  */
 #include "analyzer/diagnose/world.h"
+#include "analyzer/job/crowding.h"
 #include "analyzer/load/rows.h"
 
 #include <stdlib.h>
@@ -118,7 +119,8 @@ static bool build_places(struct world *world) {
 }
 
 bool world_build(struct world *world, const struct job *job, const enum process_state *states) {
-    *world = (struct world){0};
+    struct crowding worst;
+    *world = (struct world){.crowded = crowding_find(job->dumps, job->count, &worst)};
     if (!build_parties(world, job, states) || !build_places(world))
         return false;
     size_t count;

@@ -47,6 +47,7 @@ struct world {
     uint32_t communicator_count;
     struct membership *memberships;
     uint32_t **places;          /* per dump and local index: communicator, NOBODY */
+    bool crowded;               /* ranks outnumber the processors of a host */
     uint64_t members_looked_at; /* private */
 };
 

@@ -879,6 +879,30 @@ static void a_wait_is_long_beyond_three_times_the_usual(void **state) {
     expect_standing(10, 0, HUNG_AT + 11000, "the boot", VERDICT_HANG, STANDING_LONG);
 }
 
+/* With two processors for three ranks, and three. */
+static void ranks_that_share_processors_wait_for_these(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t processors;
+        unsigned stood_ms;
+        enum verdict verdict;
+    } cases[] = {{3, 400, VERDICT_OK}, {3, 600, VERDICT_HANG}, {7, 400, VERDICT_HANG}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hand hand;
+        struct job_end end = {
+            .signal = -1, .status = -1, .monotonic_ns = (int64_t)((HUNG_AT + cases[i].stood_ms) * MS)};
+        hand_kill(&hand, 10, CALL_MS);
+        for (unsigned r = 0; r < 3; r++) {
+            dump_builder_host(hand.builders[r], "host0", "the boot", 0);
+            dump_builder_header(hand.builders[r])->cpus[0] = cases[i].processors;
+        }
+        strcpy(end.boot_id, "the boot");
+        const struct diagnosis *diagnosis = hand_judge_asked(&hand, (struct diagnose_request){.end = &end});
+        assert_int_equal(diagnosis->verdict, cases[i].verdict);
+        hand_free(&hand);
+    }
+}
+
 /* A GPU's memory is sampled every two seconds: its host lived 2.5 s at most beyond the last sign of it. Where 900 ms
  * are usual a wait of 10 ms was still young then, one of half a second may not have been. */
 static void a_gpus_memory_tells_when_the_job_ended(void **state) {
@@ -1439,6 +1463,7 @@ int main(void) {
         cmocka_unit_test(a_first_collective_that_has_no_history),
         cmocka_unit_test(the_longest_call_is_left_out),
         cmocka_unit_test(a_wait_is_long_beyond_three_times_the_usual),
+        cmocka_unit_test(ranks_that_share_processors_wait_for_these),
         cmocka_unit_test(a_gpus_memory_tells_when_the_job_ended),
         cmocka_unit_test(a_job_that_ended_at_work_without_a_trace),
         cmocka_unit_test(a_call_that_somebody_came_out_of_is_no_hang),
