@@ -15,6 +15,8 @@
 #include "analyzer/job/covered_time.h"
 #include "analyzer/match/directory.h"
 
+struct parcel;
+
 #define MATCH_ABSENT INT64_MIN
 
 /* One member's part in an instance, common ns. */
@@ -160,6 +162,10 @@ struct match_sink {
     /* Of an epoch among groups: the call that was needed as the send, the one that needs it as the receive, the tag an
      * enum epoch_need. */
     void (*epoch)(void *state, const struct match_message *message);
+    /* Packs what a worker has gathered when all has been handed out, or unpacks it into the same worker's state in
+     * another process, where it has gathered nothing (parcel.h): that is then as if it had gathered it there. Dumps,
+     * communicators, calls, lanes and tickets have the same numbers in all processes. NULL: the states stay at home. */
+    void (*parcel)(void *state, struct parcel *parcel);
     /* Called now and then by the first worker with the share of the records done, in 1/1000. */
     void (*progress)(void *context, unsigned permille);
     void *progress_context;
