@@ -119,7 +119,7 @@ static struct culprit *add_culprit(struct diagnosis *diagnosis, uint32_t party, 
         return NULL;
     }
     struct culprit *culprit = &diagnosis->culprits[diagnosis->culprit_count++];
-    *culprit = (struct culprit){.party = party, .state = state, .blame = blame};
+    *culprit = (struct culprit){.party = party, .state = state, .blame = blame, .absence = {-1, -1}};
     find_last_call(diagnosis->world.parties[party].dump, culprit);
     return culprit;
 }
@@ -557,6 +557,29 @@ static bool weigh(struct diagnosis *diagnosis, const struct diagnose_request *re
     return true;
 }
 
+/* Whether those that others wait for were away, all of them, for no longer than what may be work: then a job that was
+ * killed meanwhile need not have hung. */
+static void weigh_absences(struct diagnosis *diagnosis) {
+    const struct standing *standing = &diagnosis->standing;
+    bool asked = diagnosis->verdict == VERDICT_HANG && diagnosis->culprit_count > 0 && diagnosis->cycle_count == 0 &&
+                 (standing->kind == STANDING_LONG || standing->kind == STANDING_UNTOLD);
+    int64_t away = 0, longest = -1;
+    diagnosis->may_come_back = asked;
+    for (size_t i = 0; asked && i < diagnosis->culprit_count; i++) {
+        struct culprit *culprit = &diagnosis->culprits[i];
+        if (culprit->state != CULPRIT_BLOCKED) /* else it was called, and a GPU has not begun it */
+            culprit->absence = absence_find(&diagnosis->wait_for_graph, culprit->party, &standing->until);
+        diagnosis->may_come_back &= culprit->absence.away_ns >= 0;
+        away = culprit->absence.away_ns > away ? culprit->absence.away_ns : away;
+        longest = culprit->absence.longest_ns > longest ? culprit->absence.longest_ns : longest;
+    }
+    if (!diagnosis->may_come_back || away <= ABSENCE_GIVEN_NS)
+        return;
+    int64_t of_peers = absence_longest(&diagnosis->world);
+    longest = of_peers > longest ? of_peers : longest;
+    diagnosis->may_come_back = away / ABSENCE_FEW <= longest;
+}
+
 /* ---- before the first death ------------------------------------------------------------------ */
 
 static bool is_blamed(const struct diagnosis *diagnosis, uint32_t party) {
@@ -621,6 +644,7 @@ bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct d
     } else if (!judge(diagnosis, request)) {
         return false;
     }
+    weigh_absences(diagnosis);
     if (diagnosis->culprit_count > 0 && diagnosis->verdict != VERDICT_DEADLOCK)
         qsort(diagnosis->culprits, diagnosis->culprit_count, sizeof *diagnosis->culprits, compare_culprits);
     bool waits = diagnosis->verdict != VERDICT_OK && diagnosis->verdict != VERDICT_UNKNOWN;

@@ -7,6 +7,7 @@
 #ifndef COMMTAP_DIAGNOSE_DIAGNOSE_H
 #define COMMTAP_DIAGNOSE_DIAGNOSE_H
 
+#include "analyzer/diagnose/absence.h"
 #include "analyzer/diagnose/deaths.h"
 #include "analyzer/diagnose/desync.h"
 #include "analyzer/diagnose/wait_for_graph.h"
@@ -49,6 +50,7 @@ struct culprit {
     const struct stalled *absent_from; /* BLAME_ABSENT */
     const struct call_name *last_call; /* the newest on record, NULL: none is */
     uint32_t last_stack;               /* of that */
+    struct absence absence;            /* of a hang in a job that is over */
 };
 
 struct diagnosis {
@@ -56,6 +58,7 @@ struct diagnosis {
     struct world world;
     struct wait_for_graph wait_for_graph;
     struct standing standing; /* of waits that may be a hang, where nobody saw them stand */
+    bool may_come_back;       /* a hang in a job that is over: those waited for were away, no longer than work may be */
     struct mismatch mismatch; /* of a desync */
     struct job_end end;       /* of the request; nothing known where that has none */
     struct first_death first_death;

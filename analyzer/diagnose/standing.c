@@ -292,6 +292,7 @@ static bool find_standing(struct standing *standing, const struct wait_for_graph
         else
             compare_setup(standing, waits, until);
         standing->end_known = lives[standing->party].slack_ns < INT64_MAX;
+        standing->until = moment_at(waits->world->parties[standing->party].dump, lives[standing->party].last_ns);
         standing->kind = standing_kind_of(standing, waits->world, lives[standing->party].slack_ns);
     }
     free(lives);

@@ -30,6 +30,7 @@ struct standing {
     int64_t usual_ns;             /* what such calls took at least twice in a process before; -1 there were none */
     bool unlike;                  /* there were none: that is of other calls */
     bool end_known;               /* that was the end of the job, or near it */
+    struct moment until;          /* the last sign of life of its host */
 };
 
 /* How old waits have to be, in usual lengths, and at least, to be more than what happens at work. */

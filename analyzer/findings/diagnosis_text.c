@@ -24,7 +24,8 @@ enum {
 enum severity diagnosis_severity(const struct diagnosis *diagnosis) {
     if (diagnosis->verdict == VERDICT_OK)
         return SEVERITY_INFO;
-    bool doubtful = diagnosis->verdict == VERDICT_UNKNOWN || diagnosis->standing.kind == STANDING_UNTOLD;
+    bool doubtful = diagnosis->verdict == VERDICT_UNKNOWN || diagnosis->standing.kind == STANDING_UNTOLD ||
+                    diagnosis->may_come_back;
     return doubtful ? SEVERITY_WARNING : SEVERITY_ERROR;
 }
 
@@ -277,7 +278,9 @@ static void say_headline(struct diagnosis_text *told, const struct diagnosis *di
     if (parties)
         say_parties(diagnosis, who, sizeof who, parties, diagnosis->culprit_count);
     bool many = diagnosis->culprit_count > 1;
-    const char *hang = diagnosis->standing.kind == STANDING_UNTOLD ? "hang, unless it was killed at work" : "hang";
+    const char *hang = diagnosis->standing.kind == STANDING_UNTOLD ? "hang, unless it was killed at work"
+                       : diagnosis->may_come_back                  ? "hang, or a long pause"
+                                                                   : "hang";
     if (diagnosis->culprit_count == 0)
         say(told, "%s: ranks are blocked, but nobody they wait for is missing.", hang);
     else if (diagnosis->verdict == VERDICT_DEAD_RANK)
@@ -323,8 +326,11 @@ static void say_end(struct diagnosis_text *told, const struct diagnosis *diagnos
         append_oldest(oldest, sizeof oldest, diagnosis);
     switch (diagnosis->standing.kind) {
     case STANDING_LONG:
-        say(told, "The processes are gone: when %s ended, %s.",
-            diagnosis->stood_before_death ? "the first of them" : "they", oldest);
+        say(told, "The processes are gone: when %s ended, %s.%s",
+            diagnosis->stood_before_death ? "the first of them" : "they", oldest,
+            diagnosis->may_come_back ? " Nothing tells that who was waited for would not have come: ranks that read or "
+                                       "write files are away like that."
+                                     : "");
         break;
     case STANDING_UNTOLD:
         say(told, "The processes are gone%s %s.%s",
@@ -359,8 +365,9 @@ static void say_first_gone(struct diagnosis_text *told, const struct diagnosis *
     char how[LIST] = "";
     if (diagnosis->stood_before_death) {
         phrase_first_end(how, sizeof how, diagnosis);
-        say(told, "The first process to end was that of %s%s: the job stood already, so that is not the cause.",
-            rank_text(diagnosis->world.parties[diagnosis->first_death.party].rank).text, how);
+        say(told, "The first process to end was that of %s%s: the job stood already, so that is not the cause%s.",
+            rank_text(diagnosis->world.parties[diagnosis->first_death.party].rank).text, how,
+            diagnosis->may_come_back ? ", if it was a hang" : "");
         return;
     }
     if (!end->dead_known || end->sure)

@@ -101,19 +101,24 @@ static json_t *waits_to_json(const struct diagnosis *diagnosis, const struct fil
     return array;
 }
 
+static json_t *away_to_json(int64_t ns) {
+    return ns < 0 ? json_null() : json_real((double)ns / 1e9);
+}
+
 static json_t *culprits_to_json(const struct diagnosis *diagnosis, const struct diagnosis_text *told) {
     json_t *array = json_array();
     for (size_t i = 0; array && i < diagnosis->culprit_count; i++) {
         const struct culprit *culprit = &diagnosis->culprits[i];
         const struct culprit_text *words = &told->culprits[i];
         const struct dump *dump = diagnosis->world.parties[culprit->party].dump;
-        json_array_append_new(array,
-                              json_pack("{s:o, s:o, s:o, s:s, s:o, s:o}", "rank", party_rank(diagnosis, culprit->party),
-                                        "host", dump && dump->host[0] ? escape_json(dump->host) : json_null(), "pid",
-                                        dump ? json_integer(dump->header->pid) : json_null(), "state",
-                                        culprit_state_name(culprit->state), "where",
-                                        words->where[0] ? escape_json(words->where) : json_null(), "reason",
-                                        escape_json(words->reason)));
+        json_array_append_new(
+            array,
+            json_pack("{s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "rank", party_rank(diagnosis, culprit->party), "host",
+                      dump && dump->host[0] ? escape_json(dump->host) : json_null(), "pid",
+                      dump ? json_integer(dump->header->pid) : json_null(), "state", culprit_state_name(culprit->state),
+                      "where", words->where[0] ? escape_json(words->where) : json_null(), "reason",
+                      escape_json(words->reason), "away_seconds", away_to_json(culprit->absence.away_ns),
+                      "longest_away_seconds", away_to_json(culprit->absence.longest_ns)));
     }
     return array;
 }

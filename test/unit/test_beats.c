@@ -107,7 +107,7 @@ static void drop(struct scene *scene) {
 static void expect_blamed(const struct diagnosis *diagnosis, enum verdict verdict, enum standing_kind kind) {
     assert_int_equal(diagnosis->verdict, verdict);
     assert_int_equal(diagnosis->standing.kind, kind);
-    assert_int_equal(diagnosis_severity(diagnosis), kind == STANDING_UNTOLD ? SEVERITY_WARNING : SEVERITY_ERROR);
+    assert_int_equal(diagnosis_severity(diagnosis), verdict == VERDICT_HANG ? SEVERITY_WARNING : SEVERITY_ERROR);
     assert_int_equal(diagnosis->culprit_count, 1);
     assert_int_equal(diagnosis->culprits[0].party, 2);
 }

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/diagnose/absence.h"
+
+#include "analyzer/diagnose/slots.h"
+
+enum { LOOKED_AT = 16 }; /* processes whose records are walked: ranks do alike, and each has a few hundred thousand */
+
+/* Reading and writing files is work: the process comes back from it on its own. */
+static bool is_work(const struct dump *dump, const struct record *record) {
+    const struct call_name *call = dump_call(dump, record->call);
+    return call && call->call_class == CLASS_FILE && !(record->flags & FLAG_COLLECTIVE);
+}
+
+static bool is_in_library(const struct dump *dump, const struct record *record) {
+    bool call = record->kind == RECORD_CALL || record->kind == RECORD_POST || record->kind == RECORD_POLL;
+    return call && !is_work(dump, record);
+}
+
+/* Between calls of one lane, in ticks. Whatever is missing between two records was calls. */
+static uint64_t longest_of_lane(const struct dump *dump, uint32_t lane, bool *known) {
+    struct record_cursor cursor;
+    uint64_t longest = 0, left = dump->header->initialised_ticks, next = 0;
+    if (!record_cursor_begin(&cursor, dump, lane))
+        return 0;
+    for (const struct record *record; (record = record_cursor_next(&cursor)) != NULL;) {
+        bool follows = record->commit == next + 1;
+        next = record->commit;
+        if (!follows)
+            left = 0;
+        if (!is_in_library(dump, record))
+            continue;
+        if (left > 0 && record->t0 > left && record->t0 - left > longest)
+            longest = record->t0 - left;
+        *known |= left > 0;
+        left = record->t1;
+    }
+    record_cursor_end(&cursor);
+    return longest;
+}
+
+static int64_t longest_of(const struct dump *dump) {
+    bool known = false;
+    uint64_t longest = 0;
+    for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
+        uint64_t ticks = dump_lane_is_device(&dump->lanes[lane]) ? 0 : longest_of_lane(dump, lane, &known);
+        longest = ticks > longest ? ticks : longest;
+    }
+    return known ? dump_duration_ns(dump, longest) : -1;
+}
+
+/* Since when a process is at work that others do not see; 0: it is in the library. */
+static uint64_t away_since(const struct party_state *state, const struct dump *dump) {
+    bool at_work = state->doing == DOING_USER_CODE ||
+                   (state->doing == DOING_CALL && state->call && state->call->call_class == CLASS_FILE);
+    if (!at_work || state->stopped)
+        return 0;
+    return state->since ? state->since : dump->header->initialised_ticks;
+}
+
+struct absence absence_find(const struct wait_for_graph *waits, uint32_t party, const struct moment *until) {
+    struct absence absence = {.away_ns = -1, .longest_ns = -1};
+    const struct dump *dump = waits->world->parties[party].dump;
+    uint64_t since = dump ? away_since(&waits->parties[party], dump) : 0;
+    if (since == 0)
+        return absence;
+    int64_t away = difference_ns(moment_here(dump, until), dump_monotonic_ns(dump, since));
+    absence.away_ns = away > 0 ? away : 0;
+    absence.longest_ns = longest_of(dump);
+    return absence;
+}
+
+int64_t absence_longest(const struct world *world) {
+    uint32_t step = world->dump_count / LOOKED_AT + 1;
+    int64_t longest = -1;
+    for (uint32_t p = 0; p < world->dump_count; p += step) {
+        int64_t of_this = longest_of(world->parties[p].dump);
+        longest = of_this > longest ? of_this : longest;
+    }
+    return longest;
+}
