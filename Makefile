@@ -29,7 +29,7 @@ SHIM_LDFLAGS := -shared -Wl,--version-script=shim/exports.map -Wl,-z,nodelete -W
     -Wl,-z,noseparate-code -Wl,-z,norelro -nostartfiles -Wl,-Bsymbolic-functions \
     -Wl,--no-undefined -Wl,-soname,libcommtap.so -Wl,-T,shim/layout.ld
 
-ANALYZER_SOURCES := $(wildcard analyzer/*.c analyzer/*/*.c)
+ANALYZER_SOURCES := $(filter-out analyzer/mpi/%,$(wildcard analyzer/*.c analyzer/*/*.c))
 ANALYZER_OBJECTS := $(ANALYZER_SOURCES:%.c=$(BUILD)/%.o)
 include analyzer/page/page.mk
 ANALYZER_CFLAGS := $(COMMON_CFLAGS) -pthread
@@ -45,7 +45,7 @@ ANALYZER_LIBS += $(if $(HAS_SQLITE),-lsqlite3) $(if $(HAS_ZSTD),-lzstd)
 
 .DEFAULT_GOAL := all
 .PHONY: all shim analyzer check clean fmt fmt-check install help
-all: shim analyzer
+all: shim analyzer commtap-mpi
 shim: $(BUILD)/libcommtap.so
 analyzer: $(BUILD)/commtap
 
@@ -67,6 +67,7 @@ $(BUILD)/commtap: $(ANALYZER_OBJECTS) $(PAGE_OBJECT)
 # Programs are built for the MPIs that are here; tests that need another one say so.
 MPIS := $(foreach m,openmpi mpich,$(if $(shell command -v mpicc.$(m)),$(m)))
 
+include analyzer/mpi/mpi.mk
 include $(wildcard test/*.mk)
 
 # Every test, set-up included; `deps` comes first also under -j. What takes the same whatever else runs comes first, side
@@ -130,6 +131,8 @@ filled_in = sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@FORMAT@|$(FORM
     chmod 644 $(DESTDIR)$(PREFIX)/$(1)
 install: all
 	install -D -m 755 $(BUILD)/commtap $(DESTDIR)$(PREFIX)/bin/commtap
+	for program in $(COMMTAP_MPI:$(BUILD)/%=%); do \
+	    install -D -m 755 $(BUILD)/$$program $(DESTDIR)$(PREFIX)/bin/$$program || exit 1; done
 	install -D -m 755 $(BUILD)/libcommtap.so $(DESTDIR)$(LIBDIR)/libcommtap.so
 	install -D -m 755 scripts/commtap-collect $(DESTDIR)$(PREFIX)/bin/commtap-collect
 	install -D -m 644 shim/format.h $(DESTDIR)$(PREFIX)/include/commtap/format.h

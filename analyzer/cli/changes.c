@@ -76,7 +76,8 @@ int changes_tell(int code) {
 
 int changes_run(const struct command *command, const struct options *options) {
     int code = EXIT_AGAIN;
-    for (int try = 0; try < TRIES && code == EXIT_AGAIN && !no_memory; try++)
+    int tries = team_is_shared(options->team) ? 1 : TRIES; /* the others have gone on */
+    for (int try = 0; try < tries && code == EXIT_AGAIN && !no_memory; try++)
         code = command->run(options);
     for (size_t i = 0; i < changed_count; i++)
         free(changed[i].path);

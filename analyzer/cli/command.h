@@ -23,6 +23,13 @@ enum exit_code {
     EXIT_AGAIN = 5,    /* never leaves the program: nothing was printed, the command is to be run again (changes.h) */
 };
 
+/* Which of several processes (commtap-mpi) run a command. */
+enum company {
+    COMPANY_ALL = 0, /* all, and one writes what they come to */
+    COMPANY_FIRST,   /* the first one: there is nothing to share out */
+    COMPANY_NONE,    /* it follows or changes a job, or makes, moves or removes dumps: that is for one process alone */
+};
+
 enum { ARGUMENTS_MOST = 65536 }; /* where there may be any number */
 
 struct option {
@@ -52,6 +59,7 @@ struct command {
     const char *details;   /* further help, whole lines; NULL = none */
     const char *exits;     /* what it exits with, whole lines; NULL = as all commands do (exit_meanings) */
     unsigned min_arguments, max_arguments;
+    enum company company;
     bool stops_at_argument; /* options end at the first positional argument (run) */
     const struct option *options;
     const struct column *columns;   /* of its table, for help; NULL = none */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "analyzer/cli/command.h"
+#include "analyzer/cli/processes.h"
 #include "analyzer/render/escape.h"
 
 enum { LINES_MAX = 8 }; /* of one kind of message: `commtap check` lists them all */
@@ -127,14 +128,22 @@ int input_refuse(char *const *directories, size_t count, enum dump_set_result re
     return EXIT_UNUSABLE;
 }
 
-int input_open(char *const *directories, size_t count, struct dump_set *set) {
+/* With what cannot be used said, whether the others see the same. */
+static int compare(struct team *team, struct dump_set *set) {
+    int code = processes_compare_input(team, set);
+    if (code != EXIT_FINE)
+        dump_set_close(set);
+    return code;
+}
+
+int input_open(struct team *team, char *const *directories, size_t count, struct dump_set *set) {
     enum dump_set_result result = dump_set_open_all(directories, count, set);
     if (result != DUMP_SET_OK)
         return input_refuse(directories, count, result, set);
     say_problems(set);
     report_stubs(set);
     if (set->count > 0)
-        return EXIT_FINE;
+        return compare(team, set);
     say_places(directories, count);
     fputs(set->unusable_count == 0 && set->stub_count > 0 ? ": no dump is here yet: collect them with commtap-collect\n"
                                                           : ": no usable dump\n",

@@ -9,13 +9,15 @@
 
 #include <stdio.h>
 
+#include "analyzer/base/team.h"
 #include "analyzer/dumps/set.h"
 #include "analyzer/load/dump.h"
 
-/* Opens `count` directories. Names unusable files, dumps with problems (one line each), duplicates and dumps that were
- * not collected on stderr. Returns EXIT_FINE when at least one dump is usable; the caller then closes with
- * dump_set_close. Otherwise EXIT_UNUSABLE or EXIT_OUTPUT (memory), after a message, and nothing is open. */
-int input_open(char *const *directories, size_t count, struct dump_set *set);
+/* Opens `count` directories, which all processes of `team` (NULL: nobody else) must see alike. Names unusable files,
+ * dumps with problems (one line each), duplicates and dumps that were not collected on stderr. Returns EXIT_FINE when
+ * at least one dump is usable; the caller then closes with dump_set_close. Otherwise EXIT_UNUSABLE or EXIT_OUTPUT
+ * (memory), after a message, and nothing is open. */
+int input_open(struct team *team, char *const *directories, size_t count, struct dump_set *set);
 
 /* Says on stderr why dump_set_open did not succeed. Returns the command's exit code. Call it before anything that could
  * change errno. */

@@ -19,6 +19,16 @@ static const char overview[] =
     "and writes one dump per process; the other commands read a directory of such dumps. What was recorded survives\n"
     "however the job ends, and can be read while it runs.";
 
+static const char together[] =
+    "commtap-mpi.openmpi and commtap-mpi.mpich are commtap as a program of that MPI, with the same commands and "
+    "options:\n"
+    "mpirun -n 16 commtap-mpi.openmpi report DIR. All processes must see the directory under the same name, on a file\n"
+    "system that they share, and its job must be over. The first process writes what commtap alone would write. "
+    "check,\n"
+    "export, timeline, list, env and doctor are run by the first process alone; run, top, ctl, import, collect, pack\n"
+    "and prune are refused. Where processes see different dumps, or one fails, that is said and all end with the same\n"
+    "exit status.";
+
 static const char library_overview[] =
     "The library is preloaded into the processes of a job, by commtap run or by LD_PRELOAD, which is given to the "
     "ranks\n"
@@ -228,6 +238,8 @@ static void print_program_page(FILE *stream, const struct command *const *comman
         roff_text(stream, (*command)->summary);
     }
     print_program_options(stream);
+    roff_section(stream, "SEVERAL PROCESSES");
+    roff_text(stream, together);
     print_exit_codes(stream, NULL);
     roff_section(stream, "FILES");
     print_dump_files(stream);

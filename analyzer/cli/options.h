@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "analyzer/base/team.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/load/filter.h"
 #include "analyzer/render/table.h"
@@ -24,7 +25,8 @@ struct options {
     size_t given_count;
     char **arguments; /* positional; points into argv, NULL-terminated */
     size_t argument_count;
-    bool help; /* --help was given: nothing else was checked */
+    bool help;         /* --help was given: nothing else was checked */
+    struct team *team; /* who runs the command together with this process; NULL: nobody */
 };
 
 /* Parses argv[0..argc-1] (without program and command name), reordering nothing. Returns EXIT_FINE or, after one

@@ -43,6 +43,8 @@ static int open_stream(struct output *output, const struct options *options, new
         output->path = option_text(options, "textfile");
     if (output->path && strcmp(output->path, "-") == 0) /* standard output, as with other programs; ./- is a file */
         output->path = NULL;
+    if (options->team && options->team->number > 0) /* whose standard output leads nowhere: the first process writes */
+        output->path = NULL;
     output->format = format_named(option_text(options, "format"));
     const char *top = option_text(options, "top");
     output->top = top ? strtoul(top, NULL, 10) : 0;
@@ -51,6 +53,8 @@ static int open_stream(struct output *output, const struct options *options, new
         return code;
     if (color && strcmp(color, "auto") != 0)
         output->color = strcmp(color, "always") == 0;
+    else if (options->team) /* launchers put a terminal between themselves and a process, whatever is behind them */
+        output->color = false;
     else
         output->color = color && !(no_color && *no_color) && isatty(fileno(output->stream));
     return EXIT_FINE;

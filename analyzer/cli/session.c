@@ -24,7 +24,9 @@
 
 unsigned session_workers(const struct options *options) {
     const char *text = option_text(options, "threads");
-    long count = text ? strtol(text, NULL, 10) : sysconf(_SC_NPROCESSORS_ONLN);
+    long count = text            ? strtol(text, NULL, 10)
+                 : options->team ? (long)options->team->threads
+                                 : sysconf(_SC_NPROCESSORS_ONLN);
     return count < 1 ? 1 : count > MATCH_WORKERS_MAX ? MATCH_WORKERS_MAX : (unsigned)count;
 }
 
@@ -113,7 +115,7 @@ int session_open_with(struct session *session, const struct options *options, co
     if (code == EXIT_FINE)
         code = selection_read(&session->selection, options);
     if (code == EXIT_FINE)
-        code = input_open(options->arguments, options->argument_count, &session->set);
+        code = input_open(options->team, options->arguments, options->argument_count, &session->set);
     if (code != EXIT_FINE) {
         selection_free(&session->selection);
         return code;

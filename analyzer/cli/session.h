@@ -65,7 +65,8 @@ int session_open(struct session *session, const struct options *options);
 int session_open_with(struct session *session, const struct options *options, const struct session_wish *wish);
 void session_close(struct session *session);
 
-/* Worker threads to use: as many as --threads says, where the command has it, else one per processor. */
+/* Worker threads to use: as many as --threads says, where the command has it, else one per processor that no other
+ * process of the team uses. */
 unsigned session_workers(const struct options *options);
 
 /* EXIT_FINDINGS where --fail-on asks for it, else EXIT_FINE. */

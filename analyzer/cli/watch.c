@@ -187,7 +187,7 @@ static int look_twice(struct watch *watch, const struct options *options, double
 
 int watch_open(struct watch *watch, const struct options *options, double wait) {
     *watch = (struct watch){.looks = 1};
-    int code = input_open(options->arguments, options->argument_count, &watch->set);
+    int code = input_open(options->team, options->arguments, options->argument_count, &watch->set);
     if (code == EXIT_FINE)
         code = choose_job(watch, options);
     if (code != EXIT_FINE)

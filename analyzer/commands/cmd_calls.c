@@ -117,7 +117,7 @@ static int show_without_waits(const struct options *options, const struct select
     struct dump_set set;
     struct job job;
     struct selected_time time = {0};
-    int code = input_open(options->arguments, options->argument_count, &set);
+    int code = input_open(options->team, options->arguments, options->argument_count, &set);
     if (code != EXIT_FINE)
         return code;
     code = selection_choose_job(&job, &set, options, NULL);

@@ -298,6 +298,7 @@ static const struct example examples[] = {
 
 const struct command command_check = {
     .name = "check",
+    .company = COMPANY_FIRST,
     .summary = "are these dumps sound: problems with file and offset, losses, what is missing",
     .arguments = "DIR...",
     .details =

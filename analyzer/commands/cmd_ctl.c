@@ -491,6 +491,7 @@ static const struct example examples[] = {
 
 const struct command command_ctl = {
     .name = "ctl",
+    .company = COMPANY_NONE,
     .summary = "give orders to a running job: stop recording and go on, what is recorded and printed",
     .arguments = "DIR [ORDER [WHAT]]",
     .details =

@@ -376,7 +376,7 @@ static int read_side(struct diff *diff, const struct options *options, const str
         size_t number = diff->count[side]++;
         struct diff_run *run = &diff->runs[side][number];
         run->directory = number == 0 ? options->arguments[side] : option_next(options, further[side], &position);
-        code = input_open((char *[]){(char *)run->directory}, 1, &run->set);
+        code = input_open(options->team, (char *[]){(char *)run->directory}, 1, &run->set);
         if (code == EXIT_FINE)
             code = read_job(run, options, selection, &diff->comparison, (struct compared_place){side, number});
     }

@@ -155,6 +155,7 @@ static const struct example examples[] = {
 
 const struct command command_doctor = {
     .name = "doctor",
+    .company = COMPANY_FIRST,
     .summary = "what commtap would see of a job here, what not, and what to do about it",
     .arguments = "[COMMAND...]",
     .details =

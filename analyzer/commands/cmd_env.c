@@ -107,6 +107,7 @@ static const struct example examples[] = {
 
 const struct command command_env = {
     .name = "env",
+    .company = COMPANY_FIRST,
     .summary = "every knob of the library: its value here, its default, its meaning",
     .arguments = "",
     .options = option_rows,

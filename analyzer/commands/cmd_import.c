@@ -236,6 +236,7 @@ static const struct example examples[] = {
 
 const struct command command_import = {
     .name = "import",
+    .company = COMPANY_NONE,
     .summary = "traces of other tools as dumps, for every other command",
     .arguments = "FILE|DIR...",
     .details =

@@ -497,6 +497,7 @@ static const struct example examples[] = {
 
 const struct command command_run = {
     .name = "run",
+    .company = COMPANY_NONE,
     .summary = "run a job under commtap",
     .arguments = "-- COMMAND...",
     .details =

@@ -405,7 +405,7 @@ static int run(const struct options *options) {
     if (code == EXIT_FINE)
         code = read_layout(&layout, options);
     if (code == EXIT_FINE)
-        code = input_open(options->arguments, options->argument_count, &set);
+        code = input_open(options->team, options->arguments, options->argument_count, &set);
     if (code == EXIT_FINE) {
         code = sum_up_dumps(options, &selection, &layout, &set);
         dump_set_close(&set);

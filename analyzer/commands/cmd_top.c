@@ -355,6 +355,7 @@ static const struct example examples[] = {
 
 const struct command command_top = {
     .name = "top",
+    .company = COMPANY_NONE,
     .summary = "watch a running job: what every rank does, how much, and whom it waits for",
     .arguments = "DIR...",
     .details = "Keys: q quit, d what commtap diagnose says (Esc: back), s and S order by another column, r the other "

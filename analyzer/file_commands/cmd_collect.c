@@ -162,6 +162,7 @@ static const struct example examples[] = {
 
 const struct command command_collect = {
     .name = "collect",
+    .company = COMPANY_NONE,
     .summary = "fetch dumps that a killed job left on its nodes (commtap-collect)",
     .arguments = "DIR...",
     .details =

@@ -164,6 +164,7 @@ static const struct example examples[] = {
 
 const struct command command_list = {
     .name = "list",
+    .company = COMPANY_FIRST,
     .summary = "one line per job below a directory: when, whose, how large, whether it runs",
     .arguments = "DIR...",
     .details =

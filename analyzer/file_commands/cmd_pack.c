@@ -125,6 +125,7 @@ static const struct example examples[] = {
 
 const struct command command_pack = {
     .name = "pack",
+    .company = COMPANY_NONE,
     .summary = "one compressed file per run, which all commands read as they read dumps",
     .arguments = "DIR...",
     .details =

@@ -166,6 +166,7 @@ static const struct example examples[] = {
 
 const struct command command_prune = {
     .name = "prune",
+    .company = COMPANY_NONE,
     .summary = "remove the dumps of old or short jobs, or the oldest beyond a size",
     .arguments = "DIR...",
     .details =

@@ -94,7 +94,7 @@ int live_job_open(struct live_job *live) {
     int code = open_set(live);
     if (code == EXIT_FINE && live->set.count == 0 && live->stub_count == 0) {
         dump_set_close(&live->set);
-        return input_open(live->places, live->place_count, &live->set); /* says why nothing is usable */
+        return input_open(NULL, live->places, live->place_count, &live->set); /* says why nothing is usable */
     }
     return code;
 }
