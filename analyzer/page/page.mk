@@ -10,7 +10,7 @@ PAGE := analyzer/page/browser
 # In the order in which they run, what others use first; views in the order in which a page shows them.
 PAGE_VIEWS := findings hang summary overview steps heat marey_path marey pipeline ranks rank links_graph links times \
     calls flame operations sizes memory coverage
-PAGE_SCRIPTS := $(patsubst %,$(PAGE)/%.js,data format elements walk selection order table $(PAGE_VIEWS:%=views/%) page)
+PAGE_SCRIPTS := $(patsubst %,$(PAGE)/%.js,data format elements walk selection step_times order table $(PAGE_VIEWS:%=views/%) page)
 PAGE_FORGOTTEN := $(filter-out $(PAGE_SCRIPTS),$(wildcard $(PAGE)/*.js $(PAGE)/views/*.js))
 $(if $(PAGE_FORGOTTEN),$(error no place among PAGE_VIEWS: $(PAGE_FORGOTTEN)))
 PAGE_STYLE := $(PAGE)/style.css

@@ -112,6 +112,39 @@ def looks(seconds):
     return f"{value:.{digits}f} {unit}"
 
 
+def facts(page, view):
+    page.show(view)
+    return dict(page.run("return Array.from(document.querySelectorAll(arguments[0] + ' dt'),"
+                         "(name) => [name.textContent, name.nextElementSibling.textContent])", f"section#{view}"))
+
+
+def test_what_was_lost_and_what_commtap_took_is_said(page, report):
+    cost = report["own_cost"]
+    told = facts(page, "coverage")
+    share, most = re.fullmatch(rf"([\d.]+) %; of rank {cost['most_rank']}: ([\d.]+) %",
+                               told["Of the time, taken by commtap itself"]).groups()
+    assert float(share) == pytest.approx(100 * cost["share"], rel=0.05)
+    assert float(most) == pytest.approx(100 * cost["most_share"], rel=0.05)
+    assert told["By commtap itself in a call, mean"] == \
+        f"{looks(cost['call_ns'] / 1e9)}, by {cost['calls_measured']:,} measured ones"
+    assert told["Lost in the recording"] == "nothing" and not any(report["losses"].values())
+    assert told["Part of the time that was asked for"] == "all of it"
+
+
+def test_losses_limits_and_a_part_of_the_time_are_said_in_words(page):
+    page.draw_anew("coverage", """
+        const report = commtap.block("report");
+        report.losses.sites_lost = 3;
+        Object.assign(report.own_cost, {budget_share: 0.01,
+            shed: [{what: "gpu_timing", ranks: 2, times: 5, seconds: 1.5}, {what: "stacks", ranks: 0, times: 0, seconds: 0}]});
+        report.coverage.window = {from_seconds: 0.5, to_seconds: 1.25, steps: [10, 19], complete: false};""")
+    told = facts(page, "coverage")
+    assert told["Lost: sites lost"] == "3" and "Lost in the recording" not in told
+    assert told["COMMTAP_BUDGET allows"] == "1 %"
+    assert told["Left out to stay within it"] == "gpu timing 5 times on 2 ranks, 1.50 s in all"
+    assert told["Part of the time that was asked for"] == "steps 10-19, from 500 ms to 1.25 s, not all of it on record"
+
+
 def test_figures_of_the_page_are_those_of_the_commands(page, report):
     page.show("ranks")
     rows = {row["rank"]: row for row in page.table("section#ranks table")}
@@ -176,6 +209,55 @@ def test_chosen_steps_are_those_of_every_view(page, dumps):
             assert seconds == pytest.approx(rank[name], rel=0.01, abs=1e-6), (row, name)
     page.find(".bar button:not(:disabled)").click()
     page.wait_for("all steps", lambda: all(row["steps"] != "10" for row in page.table("section#steps table")))
+
+
+def seconds(text):
+    value, unit = text.split()
+    return float(value) * {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}[unit]
+
+
+def test_chosen_steps_are_looked_at_where_time_is_drawn_and_summed_up_for_a_rank(page, dumps):
+    told = jobs.document("summary", "--step", "10-19", "--rank", str(SLOW), dumps)["summary"]
+    steps = page.block("steps")
+    ends = [steps["columns"]["start_us"][rank * steps["cells"] + step - steps["first_step"]]
+            for rank in range(RANKS) for step in (10, 20)]
+    for view in ("heat", "marey", "summary", "rank"):
+        page.show(view)
+    look = lambda: [int(page.find("section#marey [data-marks]").get_attribute(f"data-{end}")) for end in ("from", "to")]
+    whole = look()
+    assert page.find_all("section#heat .veil") == page.find_all(".whole-run:not([hidden])") == []
+    type_into(page, field(page, "Steps"), "10-19")
+    page.show("marey")
+    page.wait_for("a closer look", lambda: look() != whole)
+    begin = page.block("operations")["from_ns"]
+    assert [at + begin for at in look()] == [pytest.approx(us * 1000, abs=1000) for us in (min(ends), max(ends))]
+    left, right = (float(at) for at in page.find("section#heat [data-chosen]").get_attribute("data-chosen").split())
+    wide = page.find("section#heat canvas").size["width"] - 112  # of the names
+    assert right - left == pytest.approx(wide * (max(ends) - min(ends)) / page.block("heat")["span_us"], abs=2)
+    page.show("rank")
+    rows = page.wait_for("ten steps", lambda: "in the steps 10-19" in page.find("section#rank").text and
+                         page.table("section#rank table"))
+    for op in {row["op"] for row in told}:
+        of_page, of_command = ([row for row in table if row["op"] == op] for table in (rows, told))
+        assert sum(int(row["count"]) for row in of_page) == sum(row["count"] for row in of_command) > 0
+        assert sum(seconds(row["time_us"]) for row in of_page) == pytest.approx(
+            sum(row["time_total_us"] for row in of_command) / 1e6, rel=0.01)
+    whole_run = {note.find_element("xpath", "..").get_attribute("id") for note in page.find_all(".whole-run:not([hidden])")}
+    assert whole_run == {"summary", "ranks", "links", "calls", "flame", "operations-table", "sizes"}
+    page.find(".bar button:not(:disabled)").click()
+    page.show("marey")
+    page.wait_for("all of it", lambda: look() == whole)
+    assert page.find_all("section#heat .veil") == page.find_all(".whole-run:not([hidden])") == []
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7, 1000])
+def test_an_axis_of_steps_names_each_of_its_places_once(page, steps):
+    names = page.run("""
+        const x = d3.scaleLinear().domain([-0.5, arguments[0] - 0.5]).range([0, 1000]);
+        const svg = d3.create("svg").call((node) => node.append("g").call(commtap.stepAxis(x)));
+        return Array.from(svg.node().querySelectorAll(".tick text"), (text) => text.textContent);""", steps)
+    numbers = [int(name) for name in names]
+    assert numbers and sorted(set(numbers)) == numbers and 0 <= numbers[0] and numbers[-1] < steps
 
 
 def test_dragging_over_steps_chooses_them(page):

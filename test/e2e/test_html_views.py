@@ -442,7 +442,17 @@ def test_memory_of_gpus_is_drawn_as_it_was_sampled(page):
         {intervals: 3, span_us: 3000000, samples_left_out: 0, devices: arguments[0]})""", devices)
     assert page.marks("memory-of-gpus") == RANKS
     assert len(page.find_all("section#memory-of-gpus path.line")) == RANKS
+    assert page.find_all("section#memory-of-gpus circle") == []  # where samples follow each other the line shows them
     assert [(row["rank"], row["peak_bytes"]) for row in page.table("section#memory-of-gpus table")] == [
         (str(rank), f"{rank + 1}.00 kB") for rank in reversed(range(RANKS))]
     page.run("commtap.selection.choose({ranks: [[1, 2]]})")
     assert len(page.find_all("section#memory-of-gpus path.line")) == 2
+
+
+def test_a_single_sample_of_memory_is_seen(page):
+    devices = [{"dump": rank, "device": 0, "peak_bytes": 1000, "bytes": samples} for rank, samples in
+               enumerate([[None, 1000, None], [1000, None, 500], [None, 1000, 500]])]
+    page.draw_anew("memory-of-gpus", "Object.assign(commtap.block('memory'), {intervals: 3, span_us: 3000000, devices: "
+                                     f"{json.dumps(devices)}}})")
+    circles = page.find_all("section#memory-of-gpus circle")
+    assert len(circles) == 3 and all(circle.rect["width"] >= 4 for circle in circles)

@@ -74,6 +74,14 @@ class Page:
         return self.run("const node = document.querySelector(`section#${arguments[0]} [data-marks]`);"
                         "return node ? Number(node.dataset.marks) : null", view)
 
+    def draw_anew(self, view, change):
+        """A view as it is of other data: `change` is a script that makes them so; it may have been drawn of what was there."""
+        self.show(view)
+        self.run(change + """;
+            const body = document.querySelector(`section#${arguments[0]} .body`);
+            body.replaceChildren();
+            commtap.views.find((item) => item.id === arguments[0]).draw(body);""", view)
+
     def block(self, name):
         return json.loads(self.find(f"script#data-{name}").get_attribute("textContent"))
 

@@ -53,7 +53,10 @@ const commtap = {views: []};
             .filter((stage) => stage !== null)
             .sort((a, b) => a - b);
 
-    /** Draws itself when it is first looked at: {id, title, about, draw(element)}. */
+    /**
+     * Draws itself when it is first looked at: {id, title, about, draw(element)}; wholeRun: true where it cannot show
+     * chosen steps alone.
+     */
     commtap.addView = function (view) {
         commtap.views.push(view);
     };

@@ -64,6 +64,16 @@
         );
     };
 
+    /* Above what steps cannot be chosen of, as its sums are not kept by step: said where some are chosen. */
+    const wholeRunNote = () =>
+        commtap.element("p", {class: "note whole-run", hidden: ""}, "Of the whole run, not of the chosen steps alone.");
+
+    const tellWholeRun = function () {
+        document.querySelectorAll(".whole-run").forEach((note) => {
+            note.hidden = !commtap.selection.steps;
+        });
+    };
+
     const sectionOf = function (view) {
         const body = commtap.element("div", {class: "body"});
         const section = commtap.element(
@@ -71,6 +81,7 @@
             {id: view.id, "aria-labelledby": view.id + "-title"},
             commtap.element("h2", {id: view.id + "-title"}, view.title),
             commtap.element("p", {class: "about"}, view.about),
+            view.wholeRun ? wholeRunNote() : null,
             body
         );
         return {section, body, view, drawn: false};
@@ -165,6 +176,7 @@
             items.forEach((item) => seen.observe(item.section));
         };
         lookAnew();
+        commtap.selection.onChange("whole-run", tellWholeRun, ["steps"]);
         drawBeforeLinks(items);
         followPrinting(items, lookAnew);
         followWidth(main);

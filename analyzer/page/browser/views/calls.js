@@ -219,6 +219,7 @@
         id: "calls",
         title: "Call tree",
         about: "which lines of the program communicate; figures include those of the frames below",
+        wholeRun: true,
         draw,
     });
 }

@@ -23,12 +23,49 @@
         window: "Part of the time that was asked for",
         clock_error: "Clocks of the hosts agree within",
         missing_ranks: "Ranks without a dump",
+        events_lost: "Events overwritten, in the sums alone",
+        losses: "Lost in the recording",
+        own_time: "Of the time, taken by commtap itself",
+        cost_call: "By commtap itself in a call, mean",
+        cost_budget: "COMMTAP_BUDGET allows",
+        cost_shed: "Left out to stay within it",
     };
     /* What the value stands for where it is one of these. */
     const values = {
         source: {tables: "all calls, counted", records: "the calls on record"},
         window: {null: "all of it"},
         clock_error: {null: "not known: waits between hosts are not known either"},
+    };
+
+    /* Two digits: what is a hundredth of a percent is no nothing. */
+    const smallPercent = (share) => Number((100 * share).toPrecision(2)) + " %";
+
+    const windowText = function (part) {
+        const times = part.from_seconds === null
+            ? "nothing lies in it"
+            : "from " + commtap.format.seconds(part.from_seconds) + " to " + commtap.format.seconds(part.to_seconds);
+        return (part.steps ? "steps " + commtap.rangesText([part.steps]) + ", " : "") + times +
+            (part.complete ? "" : ", not all of it on record");
+    };
+
+    /* What commtap itself took, as [key, text]; nothing where no call was measured. */
+    const costRows = function (cost) {
+        if (!cost) {
+            return [["own_time", "not measured"]];
+        }
+        const most = cost.ranks_measured > 1 && cost.most_rank !== null
+            ? "; of rank " + cost.most_rank + ": " + smallPercent(cost.most_share)
+            : "";
+        const shed = cost.shed.filter((step) => step.ranks > 0).map((step) => step.what.replace("_", " ") + " " +
+            commtap.format.number(step.times, "time") + " on " + commtap.format.number(step.ranks, "rank") + ", " +
+            commtap.format.seconds(step.seconds) + " in all");
+        return [
+            ["own_time", smallPercent(cost.share) + most],
+            ["cost_call", commtap.format.nanoseconds(cost.call_ns) + ", by " + commtap.format.count(cost.calls_measured) +
+                " measured ones"],
+            ["cost_budget", cost.budget_share === null ? null : smallPercent(cost.budget_share)],
+            ["cost_shed", shed.length > 0 ? shed.join("; ") : null],
+        ].filter(([, text]) => text !== null);
     };
 
     /* Losses have names of their own in the dump, which say what they are. */
@@ -44,8 +81,8 @@
         if (Array.isArray(value)) {
             return value.length > 0 ? value.join(", ") : "none";
         }
-        if (typeof value === "object") {
-            return JSON.stringify(value);
+        if (key === "window") {
+            return windowText(value);
         }
         if (key.endsWith("_seconds")) {
             return commtap.format.seconds(value);
@@ -68,10 +105,13 @@
         Object.keys(report.coverage).forEach((key) => add(key, report.coverage[key]));
         add("clock_error", report.job.clock_error_us === null ? null : commtap.format.microseconds(report.job.clock_error_us));
         add("missing_ranks", report.job.missing_ranks);
-        const losses = report.losses || {};
-        Object.keys(losses)
-            .filter((key) => losses[key] > 0)
-            .forEach((key) => add(key, losses[key]));
+        add("events_lost", report.job.events_lost);
+        const lost = Object.keys(report.losses || {}).filter((key) => report.losses[key] > 0);
+        lost.forEach((key) => add(key, report.losses[key]));
+        if (lost.length === 0) {
+            add("losses", "nothing");
+        }
+        costRows(report.own_cost).forEach(([key, text]) => add(key, text));
         node.append(list);
         node.dataset.marks = marks;
     };

@@ -196,6 +196,7 @@
         id: "flame",
         title: "Flame graph",
         about: "how much of the job's communication each line causes; press a frame, or Enter on it, to look closer",
+        wholeRun: true,
         draw,
     });
 }

@@ -14,7 +14,7 @@
         own: {name: "own work (outside of communication)", of: (heat, at) => 100 - heat.communicated_percent[at]},
         communicated: {name: "communication, waiting included", of: (heat, at) => heat.communicated_percent[at]},
     };
-    const state = {share: "waited", node: null};
+    const state = {share: "waited", node: null, veil: null};
 
     /* Dumps in the order of hosts, so that a slow host is one band. */
     const chosenRows = function () {
@@ -76,8 +76,7 @@
         });
     };
 
-    const labelTime = function (context, heat, width, height) {
-        const x = d3.scaleLinear().domain([0, heat.span_us / 1e6]).range([LEFT, width]);
+    const labelTime = function (context, x, width, height) {
         context.textAlign = "center";
         context.textBaseline = "top";
         x.ticks(8).forEach((tick) => {
@@ -131,6 +130,7 @@
         const heat = commtap.block("heat");
         const rows = chosenRows();
         state.node.replaceChildren();
+        state.veil = null;
         state.node.dataset.marks = rows.length * heat.intervals;
         if (rows.length === 0) {
             commtap.empty(state.node, "None of the ranks that are chosen has records.");
@@ -143,12 +143,15 @@
         context.imageSmoothingEnabled = rows.length > height;
         context.drawImage(paint(heat, rows, share), LEFT, 0, width - LEFT, height);
         labelRows(context, rows, height);
-        labelTime(context, heat, width, height);
+        const x = d3.scaleLinear().domain([0, heat.span_us / 1e6]).range([LEFT, width]);
+        labelTime(context, x, width, height);
         const holder = commtap.element("div", null, canvas);
         const picture = {heat, rows, share, width, height, canvas};
         state.node.append(holder);
         addPointing(picture);
         addWalk(picture, holder);
+        state.veil = () => commtap.veilOthers(holder, x, height);
+        state.veil();
     };
 
     const draw = function (node) {
@@ -165,6 +168,7 @@
         state.node = commtap.element("div");
         node.append(state.node);
         commtap.selection.onChange("heat", redraw, ["ranks", "host", "stage", "light"]);
+        commtap.selection.onChange("heat-veil", () => state.veil && state.veil(), ["steps"]);
         redraw();
     };
 

@@ -209,5 +209,11 @@
         redraw();
     };
 
-    commtap.addView({id: "links", title: "Links", about: "who sent what to whom, how fast, and how that was measured", draw});
+    commtap.addView({
+        id: "links",
+        title: "Links",
+        about: "who sent what to whom, how fast, and how that was measured",
+        wholeRun: true,
+        draw,
+    });
 }

@@ -17,7 +17,10 @@
     const OWN_WORK = kinds.length - 1;
     const WAITING = {name: "waiting for others", color: "orange"};
     const SENT = 4; // enum flow_place
-    const state = {node: null, sites: null, index: null, range: null, at: null, path: true, collapsed: new Set()};
+    const state = {
+        node: null, sites: null, index: null, range: null, at: null, path: true, collapsed: new Set(),
+        steps: null, outside: false,
+    };
 
     /* ---- the data, once -------------------------------------------------------------------------- */
 
@@ -374,8 +377,22 @@
 
     /* ---- the view -------------------------------------------------------------------------------- */
 
+    /* Other steps were chosen: it looks at these, as far as the page holds them. */
+    const followSteps = function () {
+        if (state.steps === commtap.selection.steps) {
+            return;
+        }
+        state.steps = commtap.selection.steps;
+        const {from_ns: first, to_ns: last} = state.index.block;
+        const span = commtap.chosenSpan();
+        const [from, to] = (span || [0, 0]).map((us) => Math.max(0, Math.min(us * 1000, last) - first));
+        state.outside = span !== null && from === to;
+        state.range = from < to ? [from, to] : null;
+    };
+
     const redraw = function () {
         const index = state.index;
+        followSteps();
         const dumps = chosenDumps();
         commtap.showBeside(null, null);
         state.node.replaceChildren();
@@ -405,6 +422,9 @@
         paint(picture);
         addBrush(picture, holder);
         addWalk(picture, holder);
+        if (state.outside) {
+            state.node.append(commtap.element("p", {class: "note"}, "The steps that are chosen are not in this part."));
+        }
         if (state.sites) {
             state.sites.show(picture);
         }
@@ -466,7 +486,7 @@
         if (commtap.path.isKnown()) {
             state.sites = commtap.path.table(node);
         }
-        commtap.selection.onChange("marey", redraw, ["ranks", "host", "stage", "light"]);
+        commtap.selection.onChange("marey", redraw, ["steps", "ranks", "host", "stage", "light"]);
         redraw();
     };
 

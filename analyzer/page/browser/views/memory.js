@@ -24,6 +24,14 @@
             .filter((row) => commtap.selection.hasRank(row.rank));
     };
 
+    const color = (line) => "var(--" + ["blue", "orange", "green", "purple", "red"][line % 5] + ")";
+
+    /* Intervals with a sample and none beside them: a line through one alone has no length. */
+    const lonely = (row) =>
+        d3.range(row.bytes.length).filter((n) => isKnown(row, n) && !isKnown(row, n - 1) && !isKnown(row, n + 1));
+
+    const isKnown = (row, n) => row.bytes[n] !== null && row.bytes[n] !== undefined;
+
     const drawLines = function (shown) {
         const block = commtap.block("memory");
         const width = commtap.widthOf(state.node);
@@ -33,9 +41,10 @@
             .domain([0, d3.max(shown, (row) => row.peak_bytes) || 1])
             .nice()
             .range([HEIGHT - MARGIN.bottom, MARGIN.top]);
+        const middle = (n) => ((n + 0.5) * block.span_us) / block.intervals / 1e6;
         const path = d3
             .line()
-            .x(([, n]) => x(((n + 0.5) * block.span_us) / block.intervals / 1e6))
+            .x(([, n]) => x(middle(n)))
             .y(([bytes]) => y(bytes))
             .curve(d3.curveStepAfter);
         const points = (row) => row.bytes.map((bytes, n) => [bytes, n]).filter(([bytes]) => bytes !== null);
@@ -56,13 +65,21 @@
             .data(shown)
             .join("path")
             .attr("class", "line")
-            .style("stroke", (row, n) => "var(--" + ["blue", "orange", "green", "purple", "red"][n % 5] + ")")
+            .style("stroke", (row, line) => color(line))
             .attr("d", (row) => path(points(row)))
             .on("mousemove", (row) => commtap.showBeside(d3.event, [
                 "rank " + commtap.format.rank(row.rank) + " on " + row.host + ", GPU " + row.device,
                 row.what + ": at most " + commtap.format.bytes(row.peak_bytes),
             ]))
             .on("mouseleave", () => commtap.showBeside(d3.event, null));
+        svg.selectAll("circle")
+            .data(d3.merge(shown.map((row, line) => lonely(row).map((n) => ({row, line, n})))))
+            .join("circle")
+            .attr("cx", ({n}) => x(middle(n)))
+            .attr("cy", ({row, n}) => y(row.bytes[n]))
+            .attr("r", 2.5)
+            .style("fill", ({line}) => color(line));
+        commtap.veilOthers(state.node, x, HEIGHT - MARGIN.bottom);
     };
 
     const redraw = function () {
@@ -102,7 +119,7 @@
             column("peak_bytes", "at most", {heat: true}),
         ], {name: "memory", sort: "peak_bytes", filters: ["what"],
             search: (row) => row.rank + " " + row.host + " " + row.what});
-        commtap.selection.onChange("memory-of-gpus", redraw, ["ranks", "host", "stage"]);
+        commtap.selection.onChange("memory-of-gpus", redraw, ["ranks", "host", "stage", "steps"]);
         redraw();
     };
 

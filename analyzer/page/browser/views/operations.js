@@ -51,5 +51,11 @@
         node.dataset.marks = report.summary.length;
     };
 
-    commtap.addView({id: "operations-table", title: "Operations", about: "sums over all ranks, of the whole run", draw});
+    commtap.addView({
+        id: "operations-table",
+        title: "Operations",
+        about: "sums over all ranks, of the whole run",
+        wholeRun: true,
+        draw,
+    });
 }

@@ -42,7 +42,7 @@
         const seconds = (axis) => axis.ticks(5).tickFormat(commtap.format.seconds);
         svg.append("g")
             .attr("transform", "translate(0," + (HEIGHT - MARGIN.bottom) + ")")
-            .call(d3.axisBottom(x).tickFormat(d3.format("d")));
+            .call(commtap.stepAxis(x));
         svg.append("g").attr("transform", "translate(" + MARGIN.left + ",0)").call(seconds(d3.axisLeft(left)));
         svg.append("g")
             .attr("transform", "translate(" + (width - MARGIN.right) + ",0)")

@@ -105,9 +105,14 @@
         const svg = d3.select(node).append("svg").attr("width", width).attr("height", HEIGHT).attr("role", "img")
             .attr("aria-label", "time of " + rows.length + " steps of one rank");
         svg.append("g").attr("transform", "translate(0," + (HEIGHT - MARGIN.bottom) + ")")
-            .call(d3.axisBottom(x).tickFormat(d3.format("d")));
+            .call(commtap.stepAxis(x));
         svg.append("g").attr("transform", "translate(" + MARGIN.left + ",0)")
             .call(d3.axisLeft(y).ticks(4).tickFormat(commtap.format.microseconds));
+        (commtap.selection.steps || []).forEach(([first, last]) => {
+            const [from, to] = [first - 0.5, last + 0.5].map((step) => Math.max(x.range()[0], Math.min(x(step), x.range()[1])));
+            svg.append("rect").attr("class", "chosen").attr("x", from).attr("width", to - from)
+                .attr("y", MARGIN.top).attr("height", HEIGHT - MARGIN.bottom - MARGIN.top);
+        });
         lines.forEach((line) =>
             svg.append("path").datum(rows).attr("class", "line").style("stroke", "var(--" + line.color + ")")
                 .attr("d", d3.line().defined((row) => row[line.key] !== null && row[line.key] !== undefined)
@@ -116,16 +121,18 @@
 
     /* ---- its operations and peers ---------------------------------------------------------------- */
 
-    /* Sums of its operations by function and call site, and of its waits by whom they were for. */
+    /* Sums of its operations in the chosen steps by function and call site, and of its waits by whom they were for. */
     const operationRows = function (rank) {
         const block = commtap.block("operations");
         const {columns} = block;
         const {dumps} = commtap.block("page");
         const rows = new Map();
         const awaited = new Map();
+        const times = dumps.map((dump, number) => (dump.rank === rank ? commtap.chosenTimes(number) : []));
         columns.track.forEach((track, i) => {
             const {dump, kind} = block.tracks[track];
-            if (dumps[dump].rank !== rank || kind === "network" || kind === "exposed") {
+            const isOwn = dumps[dump].rank === rank && kind !== "network" && kind !== "exposed";
+            if (!isOwn || !commtap.isInTimes(times[dump], (block.from_ns + columns.begin_ns[i]) / 1000)) {
                 return;
             }
             const key = columns.op[i] + " " + columns.site[i] + " " + kind;
@@ -181,6 +188,9 @@
         const kinds = Object.keys(commtap.linkOrigins).filter((kind) =>
             peers.some((row) => "sent_" + kind in row || "received_" + kind in row));
         node.append(commtap.element("h3", null, "Its peers"));
+        if (commtap.selection.steps && kinds.length > 0) {
+            node.append(commtap.element("p", {class: "note"}, "Sent and received: of the whole run."));
+        }
         kinds.forEach((kind) => node.append(commtap.element("p", {class: "note"}, kind + ": " + commtap.linkOrigins[kind])));
         new commtap.Table(node,
             [column("rank", "rank", {text: commtap.format.rank}), column("host", "host", {left: true}),
@@ -194,8 +204,10 @@
         const column = commtap.column;
         const {rows, awaited} = operationRows(rank);
         const block = commtap.block("operations");
+        const steps = commtap.selection.steps;
         node.append(commtap.element("h3", null, "Its operations by call site"), commtap.element("p", {class: "about"},
-            "from " + commtap.format.nanoseconds(block.from_ns) + " to " + commtap.format.nanoseconds(block.to_ns)));
+            (steps ? "in the steps " + commtap.rangesText(steps) + ", of what is held " : "") + "from " +
+                commtap.format.nanoseconds(block.from_ns) + " to " + commtap.format.nanoseconds(block.to_ns)));
         new commtap.Table(node,
             [column("op", "operation", {left: true}), column("site", "call site", {left: true}), column("on", "on", {left: true}),
                 column("count", "calls"), column("time_us", "time", {heat: true}), column("wait_us", "waited", {heat: true}),
@@ -252,7 +264,7 @@
             const guilty = commtap.block("report").stragglers.find((straggler) => ranks().includes(straggler.rank));
             state.rank = guilty ? guilty.rank : ranks()[0];
         }
-        commtap.selection.onChange("rank", redraw, ["rank", "light"]);
+        commtap.selection.onChange("rank", redraw, ["rank", "steps", "light"]);
         redraw();
     };
 

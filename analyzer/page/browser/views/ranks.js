@@ -100,6 +100,7 @@
         id: "ranks",
         title: "Who makes the others wait",
         about: "named where chance is ruled out; every rank's share below",
+        wholeRun: true,
         draw,
     });
 }

@@ -122,6 +122,7 @@
         id: "sizes",
         title: "Sizes",
         about: "how large the operations of every function are, of the whole run; a bar per power of two",
+        wholeRun: true,
         draw,
     });
 }

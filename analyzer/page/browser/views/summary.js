@@ -79,5 +79,5 @@
         node.dataset.marks = d3.sum(parts, ([, rows]) => rows.length);
     };
 
-    commtap.addView({id: "summary", title: "Summary", about: "the job in figures", draw});
+    commtap.addView({id: "summary", title: "Summary", about: "the job in figures", wholeRun: true, draw});
 }

@@ -47,6 +47,7 @@
             op: block.names[columns.op[received]],
             from: from.rank,
             to: to.rank,
+            dump: block.tracks[columns.track[received]].dump,
             bytes: bytes >= 0 ? bytes : null,
             seconds,
             gb_per_s: seconds > 0 && bytes > 0 ? bytes / seconds / 1e9 : null,
@@ -107,12 +108,16 @@
         };
     };
 
-    const chosenMessages = () =>
-        state.messages.filter(
+    /* A message is in the steps in which it was received; what proxies measured is of the whole run. */
+    const chosenMessages = function () {
+        const times = commtap.block("page").dumps.map((_, dump) => commtap.chosenTimes(dump));
+        return state.messages.filter(
             (message) =>
                 (commtap.selection.hasRank(message.from) || commtap.selection.hasRank(message.to)) &&
+                (message.at_seconds === null || commtap.isInTimes(times[message.dump], message.at_seconds * 1e6)) &&
                 (state.bytes === "" || message.bytes === Number(state.bytes))
         );
+    };
 
     const scaleOf = function (boxes, width) {
         const values = d3.merge(boxes.map((box) => [box.least, box.most].concat(box.outlying.map((one) => one[state.measure]))));
@@ -263,7 +268,7 @@
             filters: ["from", "to", "type"],
             search: (row) => [row.op, row.from, row.to, row.site].join(" "),
         });
-        commtap.selection.onChange("times", redraw, ["ranks", "host", "stage"]);
+        commtap.selection.onChange("times", redraw, ["steps", "ranks", "host", "stage"]);
         redraw();
     };
 
