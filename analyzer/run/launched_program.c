@@ -67,6 +67,7 @@ static const struct {
                {"nodelist", 1},
                {"partition", 1},
                {"mpi", 1},
+               {"export", 1},
                {"include", 1},
                {"exclude", 1},
                {"num_gpus", 1},
@@ -123,6 +124,18 @@ static bool is_starter(const char *word) {
 
 static bool is_launcher(const char *word, enum run_launcher launcher) {
     return launcher != LAUNCHER_NONE || strncmp(base_name(word), "torchrun", 8) == 0;
+}
+
+size_t run_options_end(char *const *argv, size_t from) {
+    char path[PATH_MAX];
+    size_t i = from;
+    for (; argv[i] && strcmp(argv[i], ":") != 0; i++) {
+        if (argv[i][0] != '-' && program_file_find(path, argv[i]))
+            break;
+        for (unsigned words = argv[i][0] == '-' ? words_behind(argv[i]) : 0; words > 0 && argv[i + 1]; words--)
+            i++;
+    }
+    return i;
 }
 
 /* Words that are no program files are what an option that is not known here takes. */

@@ -215,27 +215,104 @@ static char **hydra_arguments(char *const *argv, const struct run_settings *sett
     return finish_words(&out);
 }
 
-/* True when an --export list (of srun, or SLURM_EXPORT_ENV) hands on everything. */
-static bool exports_all(const char *list) {
-    for (; *list; list += strcspn(list, ","), list += *list == ',')
-        if (!strncasecmp(list, "ALL", 3) && (!list[3] || list[3] == ','))
-            return true;
-    return false;
+/* ---- Slurm -----------------------------------------------------------------------------------------------------
+ *
+ * srun hands on what its --export lists, the last one of them, or else SLURM_EXPORT_ENV; a name alone stands for its
+ * value in srun's own environment, which has all settings.
+ */
+
+/* A comma between quotes parts nothing. */
+static size_t length_of_item(const char *list) {
+    size_t length = 0;
+    for (char quote = 0; list[length] && (quote || list[length] != ','); length++) {
+        if (!quote && (list[length] == '\'' || list[length] == '"'))
+            quote = list[length];
+        else if (list[length] == quote)
+            quote = 0;
+    }
+    return length;
 }
 
-static char **srun_arguments(char *const *argv, struct run_notes *notes) {
-    const char *list = getenv("SLURM_EXPORT_ENV");
-    for (size_t i = 1; argv[i]; i++) {
-        if (!strncmp(argv[i], "--export=", 9))
-            list = argv[i] + 9;
-        else if (!strcmp(argv[i], "--export") && argv[i + 1])
-            list = argv[++i];
+/* One item of the list. Left out are those that stand for nothing, and ours, which follow by name. */
+static void write_item(FILE *out, const char *item, const struct run_settings *settings, bool *has_library) {
+    for (size_t i = 0; i < settings->count; i++) {
+        if (!names(item, settings->items[i].name))
+            continue;
+        char *merged = strncmp(item, "LD_PRELOAD=", 11) == 0 ? merged_variable(item, settings) : NULL;
+        if (merged)
+            fprintf(out, ",%s", merged);
+        *has_library |= merged != NULL;
+        free(merged);
+        return;
     }
-    if (list && !exports_all(list))
-        run_note(notes,
-                 "srun hands on only the variables in --export=%s; add ALL, or LD_PRELOAD and the COMMTAP_ names",
-                 list);
-    return copy_arguments(argv);
+    if (*item && strcasecmp(item, "NONE") != 0 && strcasecmp(item, "NIL") != 0)
+        fprintf(out, ",%s", item);
+}
+
+/* `list` and all settings, behind "--export". NULL when memory is short. */
+static char *srun_export(const char *list, const struct run_settings *settings) {
+    char *text = NULL;
+    size_t bytes = 0;
+    bool has_library = false;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return NULL;
+    for (size_t length; *list; list += length, list += *list == ',') {
+        length = length_of_item(list);
+        char *item = strndup(list, length);
+        if (item)
+            write_item(out, item, settings, &has_library);
+        free(item);
+    }
+    for (size_t i = 0; i < settings->count; i++)
+        if (!has_library || strcmp(settings->items[i].name, "LD_PRELOAD") != 0)
+            fprintf(out, ",%s", settings->items[i].name);
+    fclose(out);
+    char *option = NULL;
+    if (text && asprintf(&option, "--export=%s", text + 1) < 0)
+        option = NULL;
+    free(text);
+    return option;
+}
+
+/* Which list an option at argv[i] gives, NULL: it is another one. *words: how many it consists of. */
+static const char *srun_list(char *const *argv, size_t i, size_t *words) {
+    *words = 1;
+    if (strncmp(argv[i], "--export=", 9) == 0)
+        return argv[i] + 9;
+    if (strcmp(argv[i], "--export") != 0 || !argv[i + 1])
+        return NULL;
+    *words = 2;
+    return argv[i + 1];
+}
+
+/* The options of one component of the job, from argv[i] to argv[end]. */
+static void push_srun_options(struct vector *out, char *const *argv, size_t i, size_t end,
+                              const struct run_settings *settings) {
+    const char *list = NULL, *before = getenv("SLURM_EXPORT_ENV");
+    size_t words;
+    for (; i < end; i += words) {
+        const char *given = srun_list(argv, i, &words);
+        list = given ? given : list;
+        if (!given)
+            push_word(out, argv[i]);
+    }
+    list = list ? list : before;
+    if (list)
+        push_owned(out, srun_export(list, settings));
+}
+
+/* Components are separated by ":". What is behind a program is its own. */
+static char **srun_arguments(char *const *argv, const struct run_settings *settings) {
+    struct vector out = {0};
+    push_word(&out, argv[0]);
+    for (size_t i = 1; argv[i];) {
+        size_t end = run_options_end(argv, i);
+        push_srun_options(&out, argv, i, end, settings);
+        for (i = end; argv[i] && (i == end || strcmp(argv[i - 1], ":") != 0); i++)
+            push_word(&out, argv[i]);
+    }
+    return finish_words(&out);
 }
 
 static char **deepspeed_arguments(char *const *argv, const struct run_settings *settings, struct run_notes *notes) {
@@ -258,7 +335,7 @@ char **run_launcher_arguments(enum run_launcher launcher, char *const *argv, con
     case LAUNCHER_HYDRA:
         return hydra_arguments(argv, settings);
     case LAUNCHER_SRUN:
-        return srun_arguments(argv, notes);
+        return srun_arguments(argv, settings);
     case LAUNCHER_DEEPSPEED:
         return deepspeed_arguments(argv, settings, notes);
     case LAUNCHER_NONE:

@@ -63,7 +63,7 @@ enum run_launcher {
     LAUNCHER_NONE = 0,  /* an ordinary command, or a launcher whose children inherit the environment everywhere */
     LAUNCHER_OPEN_MPI,  /* needs -x NAME for every variable that shall reach other hosts */
     LAUNCHER_HYDRA,     /* MPICH and its relatives: forwards unless told otherwise by -genvlist and the like */
-    LAUNCHER_SRUN,      /* forwards unless --export says otherwise */
+    LAUNCHER_SRUN,      /* forwards unless --export or SLURM_EXPORT_ENV says otherwise */
     LAUNCHER_DEEPSPEED, /* forwards a fixed set of prefixes and .deepspeed_env */
 };
 
@@ -81,6 +81,10 @@ void run_arguments_free(char **argv);
 /* The program file that the command line runs, behind the launcher's options, and those of programs that only start
  * another (env, numactl). NULL where none is found. The caller frees. */
 char *run_launched_program(enum run_launcher launcher, char *const *argv);
+
+/* Where the options of a launcher end that begin at argv[from]: at the first word that is a program file, at ":", or at
+ * the end of argv. */
+size_t run_options_end(char *const *argv, size_t from);
 
 /* Is this process itself one of a launcher's ranks? Returns its world rank, or -1 outside a launcher. */
 int run_rank_under_launcher(void);

@@ -262,3 +262,15 @@ def test_slurms_epilog_never_fails(tmp_path):
         done = subprocess.run(["sh", PACKAGING / "slurm" / "epilog"], capture_output=True, text=True,
                               env={"PATH": os.environ["PATH"], "COMMTAP_PLACE": str(tmp_path), **variables})
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_slurms_epilog_finds_its_programs_without_a_path(tmp_path):
+    """Slurm promises its epilogs no PATH."""
+    timeout = tmp_path / "timeout"
+    timeout.write_text('#!/bin/sh\nprintf "%s\\n" "$PATH" "$@" >"$COMMTAP_PLACE/called"\n')
+    timeout.chmod(0o755)
+    subprocess.run(["/bin/sh", PACKAGING / "slurm" / "epilog"], check=True, env={
+        "PATH": str(tmp_path), "COMMTAP_PLACE": str(tmp_path), "SLURM_JOB_USER": "ada", "SLURM_JOB_ID": "7"})
+    path, *words = (tmp_path / "called").read_text().splitlines()
+    assert {"/usr/bin", "/usr/sbin", "/sbin", "/usr/local/bin"} <= set(path.split(":"))
+    assert words[-4:] == ["--ssh", "false", "--remove", f"{tmp_path}/ada/7"]

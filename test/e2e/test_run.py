@@ -214,11 +214,41 @@ def test_other_launchers_are_left_alone(tmp_path):
     assert limited[-4:] == ["-genvnone", "-n", "2", "a"] and limited[limited.index("LD_PRELOAD") - 1] == "-genv"
 
 
-def test_launchers_that_hand_on_too_little_are_warned_about(tmp_path):
+def handed_on(done):
+    """What the last --export of each of a fake srun's components lists."""
+    return [words.split(",") for words in re.findall(r"^\[--export=(.*)\]$", done.stdout, re.M)]
+
+
+OURS = ["ASAN_OPTIONS", "LD_PRELOAD", "COMMTAP_DIR", "COMMTAP_RUN_ID"]
+
+
+@pytest.mark.parametrize("options", [["--export=NONE"], ["--export", "nil"], ["--export=ALL", "--export=NONE"]])
+def test_srun_hands_the_library_on_whatever_the_user_exports(options, tmp_path):
     srun = script(tmp_path / "srun", FAKE_LAUNCHER)
-    assert "--export=NONE" in run("--", srun, "--export=NONE", "a", cwd=tmp_path).stderr
-    assert "--export" not in run("--", srun, "--export=ALL,X=1", "a", cwd=tmp_path).stderr
-    assert "--export" not in run("--", srun, "a", cwd=tmp_path).stderr
+    done = run("-o", "d", "--", srun, *options, "-n", "2", sys.executable, "--export=NONE", cwd=tmp_path)
+    ours, program = handed_on(done)
+    assert sorted(ours) == sorted(OURS) and program == ["NONE"]  # what is behind the program is the program's
+    assert done.stdout.endswith(f"[{sys.executable}]\n[--export=NONE]\n") and "[-n]\n[2]\n" in done.stdout
+
+
+def test_what_the_user_exports_through_srun_stays(tmp_path):
+    srun = script(tmp_path / "srun", FAKE_LAUNCHER)
+    [words] = handed_on(run("-o", "d", "-e", "COMMTAP_RING=64", "--", srun,
+                            "--export=A=1,LD_PRELOAD=/their/own.so,B='x,COMMTAP_RING=1',COMMTAP_RING=128", "a", cwd=tmp_path))
+    assert words[:4] == ["A=1", f"LD_PRELOAD={jobs.SHIM}:/their/own.so", "B='x", "COMMTAP_RING=1'"]
+    assert sorted(words[4:]) == sorted({*OURS, "COMMTAP_RING"} - {"LD_PRELOAD"})  # names alone: srun's own are ours
+
+
+def test_srun_that_is_left_alone_and_one_whose_batch_job_exports_nothing(tmp_path):
+    srun = script(tmp_path / "srun", FAKE_LAUNCHER)
+    component = ["-n", "1", sys.executable]
+    assert handed_on(run("-o", "d", "--", srun, *component, cwd=tmp_path)) == []
+    both = handed_on(run("-o", "e", "--", srun, *component, ":", "--export=A", *component, cwd=tmp_path,
+                         environment={"SLURM_EXPORT_ENV": "NONE"}))
+    assert [sorted(words) for words in both] == [sorted(OURS), sorted(["A", *OURS])]
+
+
+def test_launchers_that_hand_on_too_little_are_warned_about(tmp_path):
     deepspeed = script(tmp_path / "deepspeed", FAKE_LAUNCHER)
     assert ".deepspeed_env" in run("--", deepspeed, "--hostfile=h", "a", cwd=tmp_path).stderr
 
