@@ -17,9 +17,9 @@
 /* How the shim treats a call. Each kind has one handler (wrap_mpi.c); a kind fixes the call's class, too. */
 enum call_kind {
     KIND_PLAIN = 0, /* counted and timed */
-    KIND_INIT,      /* Init, Init_thread, Session_init */
+    KIND_INIT,      /* Init, Init_thread, Session_init: output, the session */
     KIND_FINALIZE,
-    KIND_SESSION_FINALIZE, /* the world, or other sessions, may live on */
+    KIND_SESSION_FINALIZE, /* output: the handle's address; the world, or other sessions, may live on */
     KIND_ABORT,
     KIND_COLLECTIVE,      /* blocking collective */
     KIND_ICOLLECTIVE,     /* non-blocking: has `request` */

@@ -43,11 +43,37 @@ static void note_library_version(void) {
     copy_text(header->library_version, sizeof header->library_version, text);
 }
 
-/* With MPI initialised: who we are, what its handles look like. Trouble here ends recording, not the job. */
-static void begin_library(bool with_world) {
-    int provided = 0;
-    if (library_generation == recorder.generation)
+/* What belongs to the world, or to a session where there is none. `session`: where the handle of one stands that has
+ * just begun, 0: none has. */
+static bool begin_world(bool with_world, uintptr_t session) {
+    if (with_world)
+        return mpi_world_begun();
+    if (session)
+        mpi_session_begun(mpi_handle_at(session, 0));
+    return true;
+}
+
+static bool begin_tables(bool with_world, uintptr_t session) {
+    return requests_begin() && ordinals_begin() && mpi_bytes_begin() && mpi_communicators_begin() &&
+           begin_world(with_world, session);
+}
+
+/* Sessions, and MPI_Init after the first of them. */
+static void begin_more(bool with_world, uintptr_t session) {
+    if (!recorder.ready || (with_world && !session && !sessions_only))
         return;
+    if (sessions_only)
+        begin_world(with_world, session);
+    sessions_only &= !with_world;
+}
+
+/* With MPI initialised: who we are, what its handles look like. Trouble here ends recording, not the job. */
+static void begin_library(bool with_world, uintptr_t session) {
+    int provided = 0;
+    if (library_generation == recorder.generation) {
+        begin_more(with_world, session);
+        return;
+    }
     library_generation = recorder.generation;
     if (!mpi_library_resolve(NULL) || !mpi_abi_detect()) {
         recorder_switch_off("this MPI library is not one commtap knows; nothing is recorded");
@@ -57,7 +83,7 @@ static void begin_library(bool with_world) {
     if (!with_world || !mpi_library.Query_thread || mpi_library.Query_thread(&provided) != 0 ||
         provided == mpi_abi.thread_multiple)
         recorder.multithreaded = true;
-    if (!requests_begin() || !ordinals_begin() || !mpi_bytes_begin() || !mpi_communicators_begin(with_world)) {
+    if (!begin_tables(with_world, session)) {
         recorder_switch_off("no memory for commtap's tables; nothing is recorded");
         return;
     }
@@ -92,7 +118,7 @@ static struct thread *wake(const struct call *call, const void *caller) {
     if (!activate_process())
         return NULL;
     if (call->kind != KIND_INIT)
-        begin_library(true);
+        begin_library(true, 0);
     return current_thread();
 }
 
@@ -102,7 +128,7 @@ static void init_after(struct call_frame *f) {
         return;
     if (!mpi_library_resolve(NULL) || mpi_library.Initialized(&world) != 0)
         world = 0;
-    begin_library(world);
+    begin_library(world, f->call->output ? argument(f, f->call->output) : 0);
     if (*recorder_armed)
         emit_call(f);
 }
@@ -123,6 +149,10 @@ static void finalize_after(struct call_frame *f) {
     recorder.header->finalised_ticks = f->t1;
     __atomic_fetch_or(&recorder.header->state, STATE_FINALISED, __ATOMIC_RELEASE);
     finalized = true;
+}
+
+static void session_finalize_before(struct call_frame *f) {
+    mpi_session_ends(mpi_handle_at(argument(f, f->call->output), 0));
 }
 
 static void session_finalize_after(struct call_frame *f) {
@@ -171,7 +201,7 @@ void frame_find_unseen(struct call_frame *f) {
     X(KIND_PLAIN, plain_before, plain_after)                                                                           \
     X(KIND_INIT, nothing, init_after)                                                                                  \
     X(KIND_FINALIZE, finalize_before, finalize_after)                                                                  \
-    X(KIND_SESSION_FINALIZE, nothing, session_finalize_after)                                                          \
+    X(KIND_SESSION_FINALIZE, session_finalize_before, session_finalize_after)                                          \
     X(KIND_ABORT, abort_before, nothing)                                                                               \
     X(KIND_COLLECTIVE, collective_before, collective_after)                                                            \
     X(KIND_ICOLLECTIVE, collective_before, icollective_after)                                                          \

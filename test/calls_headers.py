@@ -38,7 +38,7 @@ NOT_ROWS = [
 
 OUTPUTS = {
     "COMM_": r"MPI_Comm \*", "INTERCOMM_": r"MPI_Comm \*", "TYPE_": r"MPI_Datatype \*", "WIN_": r"MPI_Win \*",
-    "FILE_": r"MPI_File \*",
+    "FILE_": r"MPI_File \*", "INIT": r"MPI_Session \*", "SESSION_": r"MPI_Session \*",
 }
 
 # column: (pattern of the parameter's type, pattern of its name). Types have `const` and blanks before * removed.
@@ -60,7 +60,7 @@ REQUIRED = [
     (r"(MPI|MPIO)_Request \*", r".*", ["request"]), (r"MPI_Status \*", r".*", ["status"]),
     (r"MPI_Message \*", r".*", ["message"]), (r"MPI_Op", r".*", ["redop"]), (r"MPI_Group", r".*", ["group", "group2"]),
     (r"int", r"root", ["root"]), (r"int", r"dest|source|target_rank|rank", ["peer", "peer2"]),
-    (r"int", r"tag|sendtag|recvtag", ["tag", "tag2"]), (r"(MPI_Comm|MPI_Win|MPI_File) \*", r".*", ["output"]),
+    (r"int", r"tag|sendtag|recvtag", ["tag", "tag2"]), (r"(MPI_Comm|MPI_Win|MPI_File|MPI_Session) \*", r".*", ["output"]),
     (r"int \*", r"flag", ["flag"]), (r"int \*", r"outcount", ["outcount"]),
 ]
 

@@ -169,11 +169,13 @@ void comm_create_group_before(struct call_frame *f) {
         f->tag = (int32_t)argument(f, f->call->tag);
 }
 
-static void register_over_group(struct call_frame *f, struct communicator *parent, uint64_t name) {
+static struct communicator *register_over_group(struct call_frame *f, struct communicator *parent, uint64_t name) {
     struct mpi_creation creation = {.call = f->call->id, .parent = parent, .name = name};
+    struct communicator *made = NULL;
     if (!f->failed)
-        mpi_communicator_register_group(mpi_handle_at(argument(f, f->call->output), 0), &creation);
+        made = mpi_communicator_register_group(mpi_handle_at(argument(f, f->call->output), 0), &creation);
     emit_call(f);
+    return made;
 }
 
 void comm_create_group_after(struct call_frame *f) {
@@ -187,7 +189,9 @@ void intercomm_create_after(struct call_frame *f) {
 
 void comm_from_group_after(struct call_frame *f) {
     const char *text = (const char *)argument(f, f->call->text);
-    register_over_group(f, NULL, text ? hash_text(2, text) : 0);
+    struct communicator *made = register_over_group(f, NULL, text ? hash_text(2, text) : 0);
+    if (made && text)
+        communicator_set_name(made, text); /* until the job gives it another */
 }
 
 void comm_idup_after(struct call_frame *f) {

@@ -8,11 +8,14 @@
 #include "shim/mpi/mpi_library.h"
 
 #define GROUP_CREATIONS 512u
+enum { SESSIONS_FOLLOWED = 16 }; /* at a time: of one per library that has its own */
 
 static struct mpi_handles no_handles;
 struct mpi_handles *mpi_handles = &no_handles;
 
 static uintptr_t world_group;
+static uintptr_t session_of_world; /* without MPI_Init: the one that the group is from */
+static uintptr_t sessions[SESSIONS_FOLLOWED];
 static int keyval;
 static bool have_keyval;
 
@@ -33,8 +36,8 @@ static int *room_for(struct members *m) {
     return m->memory;
 }
 
-/* The world ranks of a group; takes the group over. Without a world (sessions only) nobody has a world rank. False
- * when there is no memory. */
+/* The world ranks of a group; takes the group over. Without a world nobody has a world rank. False when there is no
+ * memory. */
 static bool members_of_group(uintptr_t group, struct members *m) {
     int size = 0;
     *m = (struct members){0};
@@ -290,22 +293,28 @@ static bool open_handles(void) {
     return true;
 }
 
-bool mpi_communicators_begin(bool with_world) {
-    world_group = 0;
+static void know_world(int32_t size, int32_t rank) {
+    recorder.header->world_size = size;
+    recorder.header->rank = rank;
+    recorder.header->rank_source = RANK_FROM_LIBRARY;
+}
+
+bool mpi_communicators_begin(void) {
+    world_group = session_of_world = 0;
     have_keyval = false;
+    memset(sessions, 0, sizeof sessions);
     memset(group_creations, 0, sizeof group_creations);
-    if (!communicators_open() || !open_handles())
-        return false;
-    if (!with_world)
-        return true;
+    return communicators_open() && open_handles();
+}
+
+bool mpi_world_begun(void) {
+    mpi_session_ends(session_of_world);
     if (mpi_library.Comm_group(mpi_abi.comm_world, &world_group))
         return false;
     struct communicator *world = register_predefined(mpi_abi.comm_world, "MPI_COMM_WORLD", recorder.header->world_id);
     if (!world)
         return false;
-    recorder.header->world_size = (int32_t)world->size;
-    recorder.header->rank = world->rank;
-    recorder.header->rank_source = RANK_FROM_LIBRARY;
+    know_world((int32_t)world->size, world->rank);
     register_predefined(mpi_abi.comm_self, "MPI_COMM_SELF", world->uid);
     have_keyval = mpi_library.Comm_create_keyval && mpi_library.Comm_set_attr &&
                   !mpi_library.Comm_create_keyval((int (*)())never_copy, (int (*)())forget_attribute, &keyval, NULL);
@@ -319,6 +328,47 @@ void mpi_communicators_end(void) {
     if (world_group)
         mpi_library.Group_free(&world_group);
     world_group = 0;
+}
+
+static bool take_world_from(uintptr_t session) {
+    int size = 0, rank = 0;
+    uintptr_t group = 0;
+    if (!mpi_library.Group_from_session_pset || !mpi_library.Group_rank ||
+        mpi_library.Group_from_session_pset(session, "mpi://WORLD", &group) != 0)
+        return false;
+    bool known = mpi_library.Group_size(group, &size) == 0 && mpi_library.Group_rank(group, &rank) == 0 && rank >= 0 &&
+                 rank < size;
+    if (!known) {
+        mpi_library.Group_free(&group);
+        return false;
+    }
+    world_group = group;
+    session_of_world = session;
+    know_world(size, rank);
+    return true;
+}
+
+void mpi_session_begun(uintptr_t session) {
+    uint32_t at = 0;
+    while (at < SESSIONS_FOLLOWED && sessions[at] != 0)
+        at++;
+    if (at < SESSIONS_FOLLOWED)
+        sessions[at] = session;
+    if (!world_group)
+        take_world_from(session);
+}
+
+void mpi_session_ends(uintptr_t session) {
+    for (uint32_t i = 0; i < SESSIONS_FOLLOWED; i++)
+        if (sessions[i] == session)
+            sessions[i] = 0;
+    if (!session_of_world || session != session_of_world)
+        return;
+    mpi_library.Group_free(&world_group);
+    world_group = session_of_world = 0;
+    for (uint32_t i = 0; i < SESSIONS_FOLLOWED; i++)
+        if (sessions[i] != 0 && take_world_from(sessions[i]))
+            return;
 }
 
 /* ---- topologies ------------------------------------------------------------------------------ */

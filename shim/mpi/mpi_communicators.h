@@ -37,11 +37,18 @@ struct mpi_handles {
 };
 extern struct mpi_handles *mpi_handles; /* empty before mpi_communicators_begin */
 
-/* After MPI_Init succeeded: registers MPI_COMM_WORLD and MPI_COMM_SELF and tells the header rank and size. With
- * sessions alone there is no world: nobody has a world rank then. */
-bool mpi_communicators_begin(bool with_world);
+/* Once per activation, with MPI initialised or a session begun. */
+bool mpi_communicators_begin(void);
+/* After MPI_Init succeeded: registers MPI_COMM_WORLD and MPI_COMM_SELF and tells the header rank and size. */
+bool mpi_world_begun(void);
 /* Before MPI_Finalize: gives back what begin took from the library. */
 void mpi_communicators_end(void);
+
+/* Without MPI_Init the process set mpi://WORLD of a session that a call has just begun is the world, and tells the
+ * header rank and size: that is local (MPI 4.0, 7.3.2). Before a session ends, what was taken from it is given back;
+ * the next one that lives has the same world. */
+void mpi_session_begun(uintptr_t session);
+void mpi_session_ends(uintptr_t session);
 
 static inline struct communicator *mpi_communicator_find(uintptr_t argument) {
     return (struct communicator *)handle_map_get(&mpi_handles->communicators, mpi_handle(argument));

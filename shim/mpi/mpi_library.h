@@ -24,6 +24,8 @@
     X(Group_size, (uintptr_t group, int *size))                                                                        \
     X(Group_translate_ranks, (uintptr_t group, int n, const int *ranks, uintptr_t other, int *translated))             \
     X(Win_get_group, (uintptr_t window, uintptr_t * group))                                                            \
+    X(Group_rank, (uintptr_t group, int *rank))                                                                        \
+    X(Group_from_session_pset, (uintptr_t session, const char *name, uintptr_t *group))                                \
     X(Group_free, (uintptr_t * group))                                                                                 \
     X(Comm_create_keyval, (int (*copy)(), int (*forget)(), int *keyval, void *extra))                                  \
     X(Comm_free_keyval, (int *keyval))                                                                                 \

@@ -91,9 +91,9 @@ struct kind_columns {
 
 static const struct kind_columns expected[KIND_COUNT] = {
     [KIND_PLAIN] = {0, BIT(COMM) | BIT(REQUEST), 1},
-    [KIND_INIT] = {0, 0, 1},
+    [KIND_INIT] = {0, BIT(OUTPUT), 1},
     [KIND_FINALIZE] = {0, 0, 1},
-    [KIND_SESSION_FINALIZE] = {0, 0, 1},
+    [KIND_SESSION_FINALIZE] = {BIT(OUTPUT), 0, 1},
     [KIND_ABORT] = {BIT(COMM), 0, 1},
     [KIND_COLLECTIVE] = {BIT(COMM), COLLECTIVE_EXTRAS, 1},
     [KIND_ICOLLECTIVE] = {BIT(COMM) | BIT(REQUEST), COLLECTIVE_EXTRAS, 1},
