@@ -42,7 +42,8 @@ struct replay_node {
     uint32_t
         segment;   /* stretches that the rank's cut (cut.h) ended up to here: equal on all ranks it is compared with */
     uint16_t call; /* index into the directory's calls */
-    uint16_t kind; /* enum replay_kind */
+    uint8_t kind;  /* enum replay_kind */
+    bool launch;   /* of a GPU */
 };
 
 struct replay {

@@ -49,12 +49,16 @@ static uint8_t size_class(uint64_t bytes) {
     return bytes ? (uint8_t)(64 - __builtin_clzll(bytes)) : 0;
 }
 
+static bool is_launch(const struct match_record *item) {
+    return item->record->kind == RECORD_GPU || item->record->kind == RECORD_KERNEL;
+}
+
 /* What kind of node a record is; false: none. */
 static bool node_kind(const struct match_record *item, const struct call_name *call, bool device,
                       enum replay_kind *kind) {
     enum record_kind record = item->record->kind;
     *kind = REPLAY_CALL;
-    if (record == RECORD_GPU || record == RECORD_KERNEL)
+    if (is_launch(item))
         return true;
     if ((record != RECORD_CALL && record != RECORD_POST && record != RECORD_POLL) ||
         (call->api == API_NCCL && device) || call->call_class == CLASS_FILE)
@@ -71,7 +75,11 @@ static bool node_kind(const struct match_record *item, const struct call_name *c
 static uint32_t node_signature(const struct replay_build *build, const struct match_record *item) {
     struct match_place place = match_place_of(build->directory, item->dump, item->record->comm);
     uint32_t members = place.communicator == NOWHERE ? 0 : build->directory->communicators[place.communicator].size;
+    /* the bytes of a group tell what its collectives are, which has no name */
+    bool group = build->directory->calls[item->call].name->call_class == CLASS_GROUP;
+    bool exact = group && item->record->flags & FLAG_COLLECTIVE;
     uint32_t hash = signature_mix(0, build->directory->calls[item->call].base);
+    hash = exact ? signature_mix(hash, item->record->bytes) : hash;
     hash = signature_mix(hash, (uint64_t)size_class(item->record->bytes) << 32 | members);
     return signature_mix(hash, item->record->flags & (FLAG_SEND | FLAG_RECV | FLAG_ROOT));
 }
@@ -106,6 +114,7 @@ static bool merge_polls(const struct replay_build *build, const struct open_flow
         before->stack = node->stack;
         before->call = node->call;
         before->kind = node->kind;
+        before->launch = node->launch;
         return true;
     }
     if (item->record->kind == RECORD_POLL || !is_poll(build, node) || !is_poll(build, before) ||
@@ -155,7 +164,8 @@ void replay_add_record(struct replay_build *build, unsigned worker, const struct
                                .signature = node_signature(build, item),
                                .stack = item->record->stack,
                                .call = item->call,
-                               .kind = (uint16_t)kind};
+                               .kind = (uint8_t)kind,
+                               .launch = is_launch(item)};
     if (!add_node(build, &build->histories[item->dump], &node, item))
         build->gathered[worker].no_memory = true;
     pass_segment(build, item);

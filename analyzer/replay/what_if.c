@@ -10,17 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/hash.h"
 #include "analyzer/base/hash_table.h"
 #include "analyzer/base/side_by_side.h"
 #include "analyzer/base/statistics.h"
+#include "analyzer/replay/usual_lengths.h"
 #include "analyzer/replay/usual_work.h"
 
 enum {
     DELAY_RATIO = 4,  /* where work is named, a transfer this many times the usual has waited for something unnamed */
-    QUANTILES = 128,  /* of the parts of the run, by length */
     SITE_SHARE = 100, /* work beyond the peers' of at least one hundredth of the time is worth a replay */
 };
 
+#define AT_ONCE_NS    10000 /* a launch begins so soon after the one before where it lay ready behind that */
 #define SITE_RATIO    1.05  /* from here on a rank takes longer than its peers */
 #define SHARE_LEAST   1.005 /* below this slowdown there is nothing to share out */
 #define SPEEDUP_LEAST 1.005
@@ -311,11 +313,49 @@ static bool is_mended(const struct what_if_mend *mend, size_t dump) {
     return false;
 }
 
-/* Own work of one rank in one part of the run. */
-struct work_stretch {
-    uint32_t part, peers, dump;
-    int64_t own_ns, usual_ns; /* usual: what it is to be, negative: as it is */
-};
+/* A launch that began as soon as the one before was over may have lain ready behind it since that waited for others:
+ * what the rank worked before it, on another stream of its GPU, is then hidden in that wait. How much at most. */
+static int64_t wait_before(const struct replay *replay, size_t node) {
+    const struct replay_node *at = &replay->nodes[node], *before = at - 1;
+    if (node == 0 || !at->launch || !before->launch || before->flow != at->flow || replay->work_ns[node] > AT_ONCE_NS)
+        return 0;
+    int64_t tail = replay->tail_ns[node - 1] > 0 ? replay->tail_ns[node - 1] : 0;
+    int64_t waited = before->leave - before->enter - tail;
+    return waited > 0 ? waited : 0;
+}
+
+/* The longest that a rank works before such a call, as the mean. `nodes`: rank by rank. */
+static int64_t longest_mean(const struct replay *replay, const uint32_t *nodes, size_t count) {
+    int64_t longest = 0, sum = 0;
+    for (size_t i = 0, first = 0, dump = 0; i < count; i++) {
+        for (; nodes[i] >= replay->first[dump + 1]; dump++) {
+            first = i;
+            sum = 0;
+        }
+        sum = add_ns(sum, replay->work_ns[nodes[i]]);
+        bool last = i + 1 == count || nodes[i + 1] >= replay->first[dump + 1];
+        int64_t mean = last ? sum / (int64_t)(i + 1 - first) : 0;
+        longest = mean > longest ? mean : longest;
+    }
+    return longest;
+}
+
+/* What may be hidden before each node: not more than anybody works before such a call. */
+static bool find_hidden(int64_t *hidden, const struct replay *replay) {
+    struct groups groups;
+    bool done = groups_make(&groups, replay, work_key);
+    for (uint32_t g = 0; done && g < groups.count; g++) {
+        const uint32_t *nodes = groups.list + groups.first[g];
+        size_t count = groups.first[g + 1] - groups.first[g];
+        int64_t most = longest_mean(replay, nodes, count);
+        for (size_t i = 0; i < count; i++) {
+            int64_t waited = wait_before(replay, nodes[i]);
+            hidden[nodes[i]] = waited < most ? waited : most;
+        }
+    }
+    groups_free(&groups);
+    return done;
+}
 
 /* Those of one dump lie side by side, by part. */
 struct stretches {
@@ -336,19 +376,6 @@ static int compare_parts(const void *a, const void *b) {
     return (left->dump > right->dump) - (left->dump < right->dump);
 }
 
-/* Where a stretch of that length lies among all. */
-struct stretch_length {
-    int64_t own_ns;
-    uint32_t at;
-};
-
-static int compare_lengths(const void *a, const void *b) {
-    const struct stretch_length *left = a, *right = b;
-    if (left->own_ns != right->own_ns)
-        return left->own_ns < right->own_ns ? -1 : 1;
-    return (left->at > right->at) - (left->at < right->at);
-}
-
 static int compare_places(const void *a, const void *b) {
     const struct work_stretch *left = a, *right = b;
     if (left->dump != right->dump)
@@ -356,8 +383,8 @@ static int compare_places(const void *a, const void *b) {
     return (left->part > right->part) - (left->part < right->part);
 }
 
-static bool list_stretches(struct stretches *stretches, const struct replay *replay, const uint32_t *peers,
-                           const struct what_if_mend *mend) {
+static bool list_stretches(struct stretches *stretches, const struct replay *replay, const int64_t *hidden,
+                           const uint32_t *peers, const struct what_if_mend *mend) {
     stretches->count = 0;
     for (size_t d = 0; d < replay->dump_count; d++)
         for (size_t n = replay->first[d]; n < replay->first[d + 1]; n++) {
@@ -367,6 +394,8 @@ static bool list_stretches(struct stretches *stretches, const struct replay *rep
                     (struct work_stretch){.part = part, .peers = peers[d], .dump = (uint32_t)d, .usual_ns = -1};
             struct work_stretch *stretch = &stretches->items[stretches->count - 1];
             stretch->own_ns = add_ns(stretch->own_ns, own_work(replay, n));
+            stretch->hidden_ns = add_ns(stretch->hidden_ns, hidden[n]);
+            stretch->shape = (uint32_t)hash_mix(hash_scramble(stretch->shape), replay->nodes[n].before);
         }
     return stretches->count > 0;
 }
@@ -388,75 +417,14 @@ static void cut_peaks(struct stretches *stretches, const struct what_if_mend *me
     qsort(items, stretches->count, sizeof *items, compare_places);
 }
 
-/* One dump's stretches: which they are, and from where on their lengths lie, the shortest first. */
-struct ranked {
-    size_t first, count;
-    bool mended;
-};
-
 /* What mending needs room for. */
 struct mending {
     struct durations durations;
     struct stretches stretches;
-    struct stretch_length *lengths; /* per stretch */
-    struct ranked *ranked;          /* per dump */
-    int64_t *scratch;               /* per node, or dump where there are more of these */
+    bool *mended;     /* per dump */
+    int64_t *hidden;  /* per node */
+    int64_t *scratch; /* per node, or dump where there are more of these */
 };
-
-/* Sorts the lengths of each dump's stretches. */
-static void rank_lengths(struct ranked *ranked, struct stretch_length *lengths, const struct stretches *stretches) {
-    for (size_t i = 0, end; i < stretches->count; i = end) {
-        struct ranked *dump = &ranked[stretches->items[i].dump];
-        for (end = i; end < stretches->count && stretches->items[end].dump == stretches->items[i].dump; end++)
-            lengths[end] = (struct stretch_length){stretches->items[end].own_ns, (uint32_t)end};
-        dump->first = i;
-        dump->count = end - i;
-        qsort(lengths + i, dump->count, sizeof *lengths, compare_lengths);
-    }
-}
-
-/* What the peers that are not to be mended usually take, from their shortest parts to their longest: usual[q] is the
- * median of their own quantiles. Returns false where there are none. */
-static bool usual_quantiles(int64_t usual[QUANTILES], const struct mending *m, size_t dumps, uint32_t peers) {
-    const struct ranked *ranked = m->ranked;
-    for (size_t q = 0; q < QUANTILES; q++) {
-        size_t others = 0;
-        for (size_t d = 0; d < dumps; d++)
-            if (ranked[d].count > 0 && !ranked[d].mended && m->stretches.items[ranked[d].first].peers == peers)
-                m->scratch[others++] =
-                    m->lengths[ranked[d].first + ((size_t)2 * q + 1) * ranked[d].count / ((size_t)2 * QUANTILES)]
-                        .own_ns;
-        if (others == 0)
-            return false;
-        usual[q] = median_int64(m->scratch, others);
-    }
-    return true;
-}
-
-/* Every part takes what the peers' part of the same place among all parts, by length, takes: the rank is then as fast
- * as they are, and as steady. Returns whether everybody who is to be mended has peers who are not. */
-static bool match_lengths(struct mending *m, const struct replay *replay, const struct what_if_mend *mend) {
-    int64_t usual[QUANTILES];
-    uint32_t peers = NOWHERE;
-    bool found = true;
-    struct ranked *ranked = m->ranked;
-    memset(ranked, 0, replay->dump_count * sizeof *ranked);
-    rank_lengths(ranked, m->lengths, &m->stretches);
-    for (size_t i = 0; i < mend->count; i++)
-        ranked[mend->dumps[i]].mended = true;
-    for (size_t d = 0; found && d < replay->dump_count; d++) {
-        if (!ranked[d].mended || ranked[d].count == 0)
-            continue;
-        uint32_t own_peers = m->stretches.items[ranked[d].first].peers;
-        found =
-            own_peers != NOWHERE && (own_peers == peers || usual_quantiles(usual, m, replay->dump_count, own_peers));
-        peers = own_peers;
-        for (size_t k = 0; found && k < ranked[d].count; k++)
-            m->stretches.items[m->lengths[ranked[d].first + k].at].usual_ns =
-                usual[(2 * k + 1) * QUANTILES / (2 * ranked[d].count)];
-    }
-    return found;
-}
 
 /* Takes what a part is to be shorter by from where it takes longer than its peers do, and only what is left of it from
  * all of its work alike: before another call it would hold up others. [from, to): its nodes. */
@@ -491,54 +459,62 @@ static void mend_dump(struct durations *durations, const struct replay *replay, 
 /* `peers`: as the stretches were listed. */
 static bool mend_stretches(struct mending *m, const struct replay *replay, const uint32_t *peers,
                            const struct what_if_mend *mend) {
-    bool *mended = calloc(replay->dump_count + 1, sizeof *mended), done = mended != NULL;
-    for (size_t i = 0; done && i < mend->count; i++)
-        mended[mend->dumps[i]] = true;
+    bool done = true;
     for (size_t i = 0; done && i < m->stretches.count; i++) {
         const struct work_stretch *stretch = &m->stretches.items[i];
         struct usual_work usual;
-        if (!mended[stretch->dump] || (i > 0 && stretch[-1].dump == stretch->dump))
+        if (!m->mended[stretch->dump] || (i > 0 && stretch[-1].dump == stretch->dump))
             continue;
         usual = (struct usual_work){.kinds = {0}};
         /* who is slow now and then is, on the whole, as fast before every call */
-        done = mend->now_and_then > 0 || usual_work_find(&usual, replay, stretch->dump, peers, mended);
+        done = mend->now_and_then > 0 || usual_work_find(&usual, replay, stretch->dump, peers, m->mended);
         if (done)
             mend_dump(&m->durations, replay, &usual, stretch, mend);
         usual_work_free(&usual);
     }
-    free(mended);
     return done;
 }
 
 static bool mending_begin(struct mending *mending, const struct replay *replay) {
     size_t room = (replay->node_count > replay->dump_count ? replay->node_count : replay->dump_count) + 1;
     *mending = (struct mending){.stretches.items = calloc(room, sizeof *mending->stretches.items),
-                                .lengths = calloc(room, sizeof *mending->lengths),
-                                .ranked = malloc((replay->dump_count + 1) * sizeof *mending->ranked),
+                                .mended = calloc(replay->dump_count + 1, sizeof *mending->mended),
+                                .hidden = calloc(room, sizeof *mending->hidden),
                                 .scratch = malloc(room * sizeof *mending->scratch)};
-    return durations_copy(&mending->durations, replay) && mending->stretches.items && mending->lengths &&
-           mending->ranked && mending->scratch;
+    return durations_copy(&mending->durations, replay) && mending->stretches.items && mending->mended &&
+           mending->hidden && mending->scratch && find_hidden(mending->hidden, replay);
 }
 
 static void mending_end(struct mending *mending) {
     free(mending->stretches.items);
-    free(mending->lengths);
-    free(mending->ranked);
+    free(mending->mended);
+    free(mending->hidden);
     free(mending->scratch);
     durations_free(&mending->durations);
+}
+
+static void mark_mended(struct mending *m, const struct what_if_mend *mend) {
+    for (size_t i = 0; i < mend->count; i++)
+        m->mended[mend->dumps[i]] = true;
 }
 
 static bool mend_ranks(struct mending *m, const struct replay *replay, const struct what_if_peers *peers,
                        const struct what_if_mend *mend) {
     const uint32_t *among = peers->classes;
-    bool found = list_stretches(&m->stretches, replay, among, mend);
+    struct stretches *stretches = &m->stretches;
+    bool found = list_stretches(stretches, replay, m->hidden, among, mend), done = true;
+    mark_mended(m, mend);
     if (found && mend->now_and_then > 0) {
-        cut_peaks(&m->stretches, mend, m->scratch);
-    } else if (found && !match_lengths(m, replay, mend)) { /* a whole rank class */
-        among = peers->comparison_groups;
-        found = list_stretches(&m->stretches, replay, among, mend) && match_lengths(m, replay, mend);
+        cut_peaks(stretches, mend, m->scratch);
+    } else if (found) {
+        done = usual_lengths_find(stretches->items, stretches->count, m->mended, replay->dump_count, &found);
+        if (done && !found) { /* a whole rank class */
+            among = peers->comparison_groups;
+            done = list_stretches(stretches, replay, m->hidden, among, mend) &&
+                   usual_lengths_find(stretches->items, stretches->count, m->mended, replay->dump_count, &found);
+        }
     }
-    return !found || mend_stretches(m, replay, among, mend);
+    return done && (!found || mend_stretches(m, replay, among, mend));
 }
 
 double what_if_mended(const struct replay *replay, const struct what_if_peers *peers, const struct what_if_mend *mend) {
@@ -707,14 +683,17 @@ static bool mend_work(struct mending *m, const struct replay *replay, const stru
                                                                              .peers = works[k].rank_class,
                                                                              .dump = works[k].dump,
                                                                              .own_ns = replay->work_ns[groups->list[i]],
+                                                                             .hidden_ns = m->hidden[groups->list[i]],
                                                                              .usual_ns = -1};
     }
-    match_lengths(m, replay, &mend);
+    mark_mended(m, &mend);
+    bool found,
+        done = usual_lengths_find(m->stretches.items, m->stretches.count, m->mended, replay->dump_count, &found);
     for (size_t i = 0; i < m->stretches.count; i++)
         if (m->stretches.items[i].usual_ns >= 0)
             m->durations.work[m->stretches.items[i].part] = m->stretches.items[i].usual_ns;
     free(longer);
-    return true;
+    return done;
 }
 
 static bool mend_site(struct what_if_site *site, const struct replay *replay, const struct groups *groups,
