@@ -177,11 +177,9 @@ static bool compare_work(const struct straggler_analysis *analysis, const struct
     return true;
 }
 
-/* How much more own time the slowest of a straggler's ranks has than its peers by its ratio; not more than it has than
- * the median of the others in all, where a ratio is that of batches that end for one part of the work before another.
- */
+/* How much more own time in all the slowest of a straggler's ranks has than the median of the others, into *more. */
 static bool compare_totals(const struct straggler_analysis *analysis, const struct time_batches *batches,
-                           struct straggler *straggler) {
+                           const struct straggler *straggler, int64_t *more) {
     int64_t *others = calloc(batches->dump_count, sizeof *others), own = 0;
     size_t count = 0;
     if (!others)
@@ -193,11 +191,24 @@ static bool compare_totals(const struct straggler_analysis *analysis, const stru
         else if (self > own)
             own = self;
     }
-    int64_t more = count > 0 ? own - median_int64(others, count) : own;
+    *more = count > 0 ? own - median_int64(others, count) : own;
+    free(others);
+    return true;
+}
+
+/* How much more own time it has than its peers by its ratio, which is that of its slowest rank; not more than in all,
+ * where a ratio is that of batches that end for one part of the work before another. */
+static bool find_extra(const struct straggler_analysis *analysis, const struct time_batches *batches,
+                       struct straggler *straggler) {
+    int64_t own = 0, more;
+    for (size_t i = 0; i < straggler->dump_count; i++)
+        if (analysis->times[straggler->dumps[i]].self_ns > own)
+            own = analysis->times[straggler->dumps[i]].self_ns;
+    if (!compare_totals(analysis, batches, straggler, &more))
+        return false;
     straggler->extra_ns = ns_clamped((double)own * (1 - 1 / straggler->slowdown_ratio));
     if (more < straggler->extra_ns)
         straggler->extra_ns = more > 0 ? more : 0;
-    free(others);
     return true;
 }
 
@@ -213,7 +224,7 @@ static bool add_costs(const struct straggler_analysis *analysis, const struct ti
         mended = add_ns(mended, waits->mended_ns);
     }
     if (!compare_communication(analysis, batches, straggler) || !compare_work(analysis, batches, straggler) ||
-        !compare_totals(analysis, batches, straggler))
+        !find_extra(analysis, batches, straggler))
         return false;
     /* Ranks of one host arrive together: what they impose as a group is their extra work, not their last one's lead.
      * Where collectives show little of what the others wait, they wait elsewhere for the extra work. */
@@ -303,6 +314,11 @@ static bool make_slow_at_times(const struct verdicts *verdicts, size_t dump, str
     straggler->at_times = true;
     straggler->when = *leads;
     straggler->extra_ns = ns_clamped(leads->lead_ns * (double)stretches_of(&analysis->times[dump]));
+    /* Not all ranks meet where a message ends a stretch: what one does before it others do after it. */
+    int64_t more = straggler->extra_ns;
+    if (analysis->times[dump].cut.kind == CUT_MESSAGE && !compare_totals(analysis, verdicts->batches, straggler, &more))
+        return false;
+    straggler->extra_ns = more < straggler->extra_ns ? more : straggler->extra_ns;
     return true;
 }
 

@@ -201,6 +201,29 @@ static void a_rank_slow_at_times_is_judged_like_others(void **state) {
     }
 }
 
+/* What a stage of a pipeline works before one message it works less before the next: who works no longer in all is not
+ * slow at times. Where all meet at the end of each stretch it is. */
+static void who_works_no_longer_in_all_is_not_slow_before_some_messages(void **state) {
+    (void)state;
+    static const struct {
+        enum cut_kind kind;
+        int64_t more; /* of own work in all, tenths of a second of 100 s */
+        size_t claimed;
+    } cases[] = {{CUT_MESSAGE, 9, 0}, {CUT_MESSAGE, 11, 1}, {CUT_COLLECTIVE, 0, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hand_group group;
+        uint32_t calls[1] = {100};
+        make_group(&group);
+        group.waits[5].waited_for_ns = 10 * SECOND;
+        group.times[5].bins = (struct rank_bins){.count = 1, .calls = calls};
+        group.times[5].cut.kind = cases[i].kind;
+        group.times[5].self_ns = WINDOW / 2 + cases[i].more * SECOND / 10;
+        group.leads[5] = (struct rank_leads){
+            .confidence = 0.95, .slow_ratio = 2, .lead_ns = 5e7, .self_ratio = 1.02, .rows = 100, .slow_rows = 10};
+        assert_int_equal(judge(&group)->straggler_count, cases[i].claimed);
+    }
+}
+
 /* Slow in its median stretch it is slow throughout, whatever its leads say; else at times, also where a long run's
  * batches are all slow since each holds a few slow stretches. */
 static void who_is_slow_in_its_median_stretch_is_slow_throughout(void **state) {
@@ -317,6 +340,7 @@ int main(void) {
         cmocka_unit_test(more_than_a_third_slow_is_uneven),
         cmocka_unit_test(two_of_four_are_stragglers),
         cmocka_unit_test(a_rank_slow_at_times_is_judged_like_others),
+        cmocka_unit_test(who_works_no_longer_in_all_is_not_slow_before_some_messages),
         cmocka_unit_test(who_is_slow_in_its_median_stretch_is_slow_throughout),
         cmocka_unit_test(a_host_is_slow_as_a_whole),
         cmocka_unit_test(three_of_a_class_can_take_turns),
