@@ -52,12 +52,12 @@ static void take(struct generation_row *row, const struct job *job, const struct
     find_dead(&row->dead, job);
 }
 
-static bool judge(struct generation_row *row, const struct session *session, unsigned workers) {
+static bool judge(struct generation_row *row, const struct session *session, struct team *team, unsigned workers) {
     struct job job;
     struct common_clock clock = {0};
     struct match_directory directory = {0};
     struct straggler_analysis analysis = {0};
-    const struct straggler_request request = {.workers = workers};
+    const struct straggler_request request = {.workers = workers, .team = team};
     bool done = job_select(&job, &session->set, row->listed->id, process_is_alive) == 0 && job_split(&job) &&
                 common_clock_build(&clock, job.dumps, job.count) &&
                 match_directory_build(&directory, job.dumps, job.count) &&
@@ -98,14 +98,15 @@ static void list_rows(struct generations *generations, const struct job_list *li
     generations->count = count > 1 ? count : 0;
 }
 
-bool generations_judge(struct generations *generations, const struct session *session, unsigned workers) {
+bool generations_judge(struct generations *generations, const struct session *session, struct team *team,
+                       unsigned workers) {
     *generations = (struct generations){.count = 0};
     list_rows(generations, &session->job.list, session);
     for (size_t i = 0; i < generations->count; i++) {
         struct generation_row *row = &generations->rows[i];
         if (row->listed == session->job.listed && !session->scope.limited) {
             take(row, &session->job, &session->clock, &session->analysis);
-        } else if (!judge(row, session, workers)) {
+        } else if (!judge(row, session, team, workers)) {
             return false;
         }
     }

@@ -6,6 +6,7 @@
 #ifndef COMMTAP_CLI_GENERATIONS_H
 #define COMMTAP_CLI_GENERATIONS_H
 
+#include "analyzer/base/team.h"
 #include "analyzer/cli/session.h"
 #include "analyzer/job/generations.h"
 
@@ -19,6 +20,7 @@ struct generations {
 };
 
 /* Of the run that the session's job belongs to, the session's own judgement included. False: memory is short. */
-bool generations_judge(struct generations *generations, const struct session *session, unsigned workers);
+bool generations_judge(struct generations *generations, const struct session *session, struct team *team,
+                       unsigned workers);
 
 #endif

@@ -27,14 +27,15 @@ unsigned session_workers(const struct options *options) {
     long count = text            ? strtol(text, NULL, 10)
                  : options->team ? (long)options->team->threads
                                  : sysconf(_SC_NPROCESSORS_ONLN);
-    return count < 1 ? 1 : count > MATCH_WORKERS_MAX ? MATCH_WORKERS_MAX : (unsigned)count;
+    return count < 1 ? 1 : count > MATCH_THREADS_MAX ? MATCH_THREADS_MAX : (unsigned)count;
 }
 
-static bool judge(struct session *session, unsigned workers, size_t path_parts) {
+static bool judge(struct session *session, struct team *team, unsigned workers, size_t path_parts) {
     struct progress_line line = progress_begin("reading");
     const struct scope *scope = &session->scope;
     const struct filter *filter = &session->selection.filter;
     struct straggler_request request = {.workers = workers,
+                                        .team = team,
                                         .limited = scope->limited,
                                         .from_ns = scope->from_ns,
                                         .to_ns = scope->to_ns,
@@ -49,31 +50,35 @@ static bool judge(struct session *session, unsigned workers, size_t path_parts) 
 
 struct judging {
     struct session *session;
+    struct team *team;
     unsigned workers, step_workers;
     size_t path_parts;
     bool judged, found;
 };
 
-static bool find_steps(struct session *session, unsigned workers) {
+static bool find_steps(struct session *session, struct team *team, unsigned workers) {
     const struct filter *filter = &session->selection.filter;
     return steps_find_counting(&session->steps, &session->clock, &session->selection.marker, filter) &&
-           step_waits_fill(&session->steps, &session->clock, &session->directory, filter, workers);
+           step_waits_fill(&session->steps, &session->clock, &session->directory, filter, team, workers);
 }
 
 static void judge_or_find(void *context, size_t number) {
     struct judging *judging = context;
     if (number == 0)
-        judging->judged = judge(judging->session, judging->workers, judging->path_parts);
+        judging->judged = judge(judging->session, judging->team, judging->workers, judging->path_parts);
     else
-        judging->found = find_steps(judging->session, judging->step_workers);
+        judging->found = find_steps(judging->session, judging->team, judging->step_workers);
 }
 
 /* Judging and looking for steps know nothing of each other, and each has long stretches on one processor: side by side
- * they take little longer than the longer of the two. Judging takes longer: it has all workers, whatever steps take. */
+ * they take little longer than the longer of the two. Judging takes longer: it has all workers, whatever steps take.
+ * Processes that share both do one after the other: only one thread of each may talk to the others. */
 static bool judge_session(struct session *session, const struct options *options, const struct session_wish *wish) {
     unsigned workers = session_workers(options);
-    struct judging judging = {session, workers, workers > 1 ? workers / 2 : 1, wish->path_parts, false, !wish->steps};
-    side_by_side(workers, wish->steps ? 2 : 1, judge_or_find, &judging);
+    bool shared = team_is_shared(options->team);
+    unsigned step_workers = shared || workers == 1 ? workers : workers / 2;
+    struct judging judging = {session, options->team, workers, step_workers, wish->path_parts, false, !wish->steps};
+    side_by_side(shared ? 1 : workers, wish->steps ? 2 : 1, judge_or_find, &judging);
     return judging.judged && judging.found;
 }
 

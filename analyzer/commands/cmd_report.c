@@ -385,7 +385,7 @@ static int print(const struct options *options, const struct report_figures *rep
 static int show(const struct options *options, const struct session *session, const struct diagnosis *diagnosis) {
     struct report_figures figures;
     struct generations generations;
-    bool done = generations_judge(&generations, session, session_workers(options));
+    bool done = generations_judge(&generations, session, options->team, session_workers(options));
     done = report_figures_build(&figures, session, diagnosis) && done;
     figures.generations = &generations;
     int code = done ? print(options, &figures) : input_no_memory();

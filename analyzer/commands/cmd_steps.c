@@ -168,8 +168,8 @@ static int show(const struct options *options, const struct session *session, co
     struct gpu_row *gpu = NULL;
     size_t count = 0, gpu_count = 0;
     bool done = steps_find_counting(&steps, &session->clock, &selection->marker, &selection->filter);
-    done = done &&
-           step_waits_fill(&steps, &session->clock, &session->directory, &selection->filter, session_workers(options));
+    done = done && step_waits_fill(&steps, &session->clock, &session->directory, &selection->filter, options->team,
+                                   session_workers(options));
     if (done)
         rows = step_rows(&steps, &session->job, session->analysis.stage_of, &selection->filter, grouping,
                          session->start_ns, &count);

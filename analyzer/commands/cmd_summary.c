@@ -267,7 +267,8 @@ static int add_transfers(struct summary *summary, const struct summary_input *pa
               stderr);
         return EXIT_USAGE;
     }
-    bool done = summary_measure_transfers(summary, part->job->dumps, part->job->count, session_workers(part->options));
+    bool done = summary_measure_transfers(summary, part->job->dumps, part->job->count, part->options->team,
+                                          session_workers(part->options));
     return done ? EXIT_FINE : input_no_memory();
 }
 

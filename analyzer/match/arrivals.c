@@ -61,3 +61,16 @@ void arrivals_pop(struct arrivals *arrivals) {
     arrivals->begin += sizeof(struct arrival_batch) + arrivals_front(arrivals)->bytes;
     arrivals->batches--;
 }
+
+bool arrivals_append(struct arrivals *arrivals, const char *bytes, size_t count, size_t batches) {
+    make_room(arrivals);
+    char *at = count > 0 ? extend(arrivals, count) : NULL;
+    if (at)
+        memcpy(at, bytes, count);
+    arrivals->batches += batches;
+    return !arrivals->no_memory;
+}
+
+void arrivals_clear(struct arrivals *arrivals) {
+    arrivals->begin = arrivals->end = arrivals->batches = 0;
+}

@@ -60,6 +60,14 @@ void arrivals_begin_batch(struct arrivals *arrivals, const struct arrival_turn *
 void arrivals_add(struct arrivals *arrivals, enum arrival_kind kind, const void *item, size_t bytes);
 void arrivals_end_batch(struct arrivals *arrivals, uint32_t taken);
 
+/* What is there, from the oldest batch on: `batches` of them, so many bytes from bytes[begin] on. To be added behind
+ * another queue's, or all to be dropped. Returns false when memory is short. */
+static inline size_t arrivals_bytes(const struct arrivals *arrivals) {
+    return arrivals->end - arrivals->begin;
+}
+bool arrivals_append(struct arrivals *arrivals, const char *bytes, size_t count, size_t batches);
+void arrivals_clear(struct arrivals *arrivals);
+
 /* The oldest batch, NULL where there is none; and taking it out, which keeps it readable until one is added. */
 static inline const struct arrival_batch *arrivals_front(const struct arrivals *arrivals) {
     return arrivals->begin < arrivals->end ? (const void *)(arrivals->bytes + arrivals->begin) : NULL;

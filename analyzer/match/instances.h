@@ -203,4 +203,7 @@ struct match_totals {
     uint64_t foreign; /* of the unmatchable ones, of both kinds: with processes of another world */
 };
 
+/* Adds all but the slips. */
+void match_totals_add(struct match_totals *sum, const struct match_totals *part);
+
 #endif

@@ -9,9 +9,11 @@
 #include <stdlib.h>
 
 #include "analyzer/base/grow.h"
+#include "analyzer/base/hash.h"
 #include "analyzer/base/hash_table.h"
 #include "analyzer/base/side_by_side.h"
 #include "analyzer/match/arrivals.h"
+#include "analyzer/match/between.h"
 #include "analyzer/match/channel.h"
 #include "analyzer/match/epochs.h"
 #include "analyzer/match/group_messages.h"
@@ -25,7 +27,8 @@
 
 enum {
     BATCH = 128,        /* records of one dump between looks at the others */
-    ROUND_BATCHES = 64, /* that a worker reads between two rounds of pairing */
+    ROUND_BATCHES = 64, /* that a worker reads between two rounds of pairing ... */
+    SHARED_ROUND = 512, /* ... and where other processes wait for it: milliseconds, beside which messages are short */
     DONES_MAX = 256,    /* completions of one lane that wait for the record of their Wait call */
     PROGRESS_RECORDS = 1 << 17,
     GROUPS_INTERVAL = 1 << 20, /* records of all dumps after which the messages of a group may be given up ... */
@@ -693,6 +696,9 @@ static void read_batch(struct match_walk *walk) {
 /* The walk as all workers share it. */
 struct match_workers {
     unsigned count;
+    unsigned first, own;     /* those of this process */
+    struct between *between; /* the others, NULL: there are none */
+    unsigned round_batches;
     struct walk_dump *dumps;
     struct match_walk *walks;
     struct pairing *pairings;
@@ -708,21 +714,21 @@ static const struct arrival_turn never = {INT64_MAX, UINT32_MAX};
 /* A worker alone pairs each batch while it is warm. One whose batches wait for others to come so far reads no more. */
 static void read_round(void *context, size_t number) {
     struct match_workers *all = context;
-    struct match_walk *walk = &all->walks[number];
-    unsigned most = all->count == 1 ? 1 : ROUND_BATCHES;
-    bool ahead = walk->told[number].batches >= ROUND_BATCHES;
-    for (unsigned b = 0; !ahead && b < most && walk->heap_count > 0 && !walk->failed; b++)
+    size_t worker = all->first + number;
+    struct match_walk *walk = &all->walks[worker];
+    bool ahead = walk->told[worker].batches >= all->round_batches;
+    for (unsigned b = 0; !ahead && b < all->round_batches && walk->heap_count > 0 && !walk->failed; b++)
         read_batch(walk);
-    all->next[number] = walk->heap_count > 0 ? walk->dumps[walk->heap[0]].turn : never;
+    all->next[worker] = walk->heap_count > 0 ? walk->dumps[walk->heap[0]].turn : never;
 }
 
 /* The worker whose oldest batch to this one comes first, unless one that has not been read yet comes before; `count`:
  * none. */
-static unsigned first_teller(const struct match_workers *all, size_t number) {
+static unsigned first_teller(const struct match_workers *all, size_t worker) {
     struct arrival_turn first = never;
     unsigned teller = all->count;
     for (unsigned w = 0; w < all->count; w++) {
-        const struct arrival_batch *batch = arrivals_front(&all->told[(size_t)w * all->count + number]);
+        const struct arrival_batch *batch = arrivals_front(&all->told[(size_t)w * all->count + worker]);
         const struct arrival_turn *turn = batch ? &batch->turn : &all->next[w];
         if (!arrival_turn_before(turn, &first))
             continue;
@@ -734,53 +740,57 @@ static unsigned first_teller(const struct match_workers *all, size_t number) {
 
 static void pair_round(void *context, size_t number) {
     struct match_workers *all = context;
-    struct pairing *pairing = &all->pairings[number];
-    for (unsigned w; !pairing->no_memory && (w = first_teller(all, number)) < all->count;) {
-        struct arrivals *told = &all->told[(size_t)w * all->count + number];
+    size_t worker = all->first + number;
+    struct pairing *pairing = &all->pairings[worker];
+    for (unsigned w; !pairing->no_memory && (w = first_teller(all, worker)) < all->count;) {
+        struct arrivals *told = &all->told[(size_t)w * all->count + worker];
         pairing_take(pairing, arrivals_front(told));
         arrivals_pop(told);
     }
 }
 
 static void close_round(void *context, size_t number) {
-    pairing_close(&((struct match_workers *)context)->pairings[number]);
+    struct match_workers *all = context;
+    pairing_close(&all->pairings[all->first + number]);
 }
 
-static uint64_t records_read(const struct match_workers *all) {
-    uint64_t read = 0;
-    for (unsigned w = 0; w < all->count; w++)
-        read += all->walks[w].read;
-    return read;
-}
-
-/* Whether all has been done so far, and there is more. */
-static bool goes_on(const struct match_workers *all, bool *failed) {
-    bool more = false;
-    for (unsigned w = 0; w < all->count; w++) {
-        *failed |= all->walks[w].failed || all->pairings[w].no_memory;
-        more |= all->walks[w].heap_count > 0;
-    }
-    return more && !*failed;
-}
-
-static bool walk_all(struct match_workers *all, const struct match_sink *sink) {
-    uint64_t shown = PROGRESS_RECORDS;
+/* How far own workers have come. Returns false when memory was short. */
+static bool look_at_own(const struct match_workers *all, struct between_round *round) {
     bool failed = false;
-    while (goes_on(all, &failed)) {
-        side_by_side(all->count, all->count, read_round, all);
-        side_by_side(all->count, all->count, pair_round, all);
-        uint64_t read = records_read(all);
-        if (sink->progress && read >= shown) {
-            sink->progress(sink->progress_context, read < all->records ? (unsigned)(read * 1000 / all->records) : 1000);
-            shown = read + PROGRESS_RECORDS;
-        }
+    *round = (struct between_round){0};
+    for (unsigned w = all->first; w < all->first + all->own; w++) {
+        failed |= all->walks[w].failed || all->pairings[w].no_memory;
+        round->more |= all->walks[w].heap_count > 0;
+        round->read += all->walks[w].read;
     }
-    if (!failed)
-        side_by_side(all->count, all->count, close_round, all);
     return !failed;
 }
 
-static void add_totals(struct match_totals *sum, const struct match_totals *part) {
+/* What one worker alone reads is paired while it is warm. */
+static bool walk_all(struct match_workers *all, const struct match_sink *sink) {
+    uint64_t shown = PROGRESS_RECORDS;
+    struct between_round round;
+    bool done = look_at_own(all, &round);
+    for (round.more = done; done && round.more;) {
+        side_by_side(all->own, all->own, read_round, all);
+        done = look_at_own(all, &round);
+        if (all->between)
+            done = between_rounds(all->between, !done, &round);
+        if (done)
+            side_by_side(all->own, all->own, pair_round, all);
+        if (sink->progress && round.read >= shown) {
+            sink->progress(sink->progress_context,
+                           round.read < all->records ? (unsigned)(round.read * 1000 / all->records) : 1000);
+            shown = round.read + PROGRESS_RECORDS;
+        }
+    }
+    done = done && look_at_own(all, &round);
+    if (done)
+        side_by_side(all->own, all->own, close_round, all);
+    return done;
+}
+
+void match_totals_add(struct match_totals *sum, const struct match_totals *part) {
     sum->records += part->records;
     sum->collective += part->collective;
     sum->matched += part->matched;
@@ -807,31 +817,54 @@ static void count_slips(struct match_totals *totals, const struct match_director
 }
 
 unsigned match_workers(unsigned wish) {
-    return wish < 1 ? 1 : wish < MATCH_WORKERS_MAX ? wish : MATCH_WORKERS_MAX;
+    return wish < 1 ? 1 : wish < MATCH_THREADS_MAX ? wish : MATCH_THREADS_MAX;
 }
 
-/* What every worker needs to know of each dump before the walk begins. */
+/* Processes that have workers, and how many each of them has. */
+static unsigned reading_processes(const struct team *team) {
+    unsigned processes = team_is_shared(team) ? team->processes : 1;
+    return processes < MATCH_WORKERS_MAX ? processes : MATCH_WORKERS_MAX;
+}
+static unsigned workers_of_each(const struct team *team, unsigned threads) {
+    unsigned most = MATCH_WORKERS_MAX / reading_processes(team), workers = match_workers(threads);
+    return workers < most ? workers : most;
+}
+
+unsigned match_workers_among(const struct team *team, unsigned threads) {
+    unsigned all = reading_processes(team) * workers_of_each(team, threads), alone = match_workers(threads);
+    return all > alone ? all : alone; /* which is what is needed where the states cannot travel */
+}
+
+/* What every worker needs to know of each of its dumps before the walk begins. */
 struct foreknowledge {
     const struct match_directory *directory;
+    const struct match_workers *all;
     struct wildcards *wildcards;
     struct slips *slips;
     bool no_memory;
 };
 
+static bool is_own(const struct match_workers *all, uint32_t worker) {
+    return worker >= all->first && worker < all->first + all->own;
+}
+
 static void number_wildcards(void *context, size_t dump) {
     struct foreknowledge *known = context;
-    if (!wildcards_number(&known->wildcards[dump], known->directory->dumps[dump]))
+    if (is_own(known->all, known->all->worker_of[dump]) &&
+        !wildcards_number(&known->wildcards[dump], known->directory->dumps[dump]))
         __atomic_store_n(&known->no_memory, true, __ATOMIC_RELAXED);
 }
 
-static bool foresee(struct foreknowledge *known, const struct match_directory *directory, unsigned workers) {
+static bool foresee(struct foreknowledge *known, const struct match_directory *directory,
+                    const struct match_workers *all) {
     size_t count = directory->dump_count ? directory->dump_count : 1;
     *known = (struct foreknowledge){.directory = directory,
+                                    .all = all,
                                     .wildcards = calloc(count, sizeof *known->wildcards),
                                     .slips = calloc(count, sizeof *known->slips)};
-    if (!known->wildcards || !known->slips || !slips_find(known->slips, directory))
+    if (!all->worker_of || !known->wildcards || !known->slips || !slips_find(known->slips, directory))
         return false;
-    side_by_side(workers, directory->dump_count, number_wildcards, known);
+    side_by_side(all->own, directory->dump_count, number_wildcards, known);
     return !known->no_memory;
 }
 
@@ -850,7 +883,7 @@ static bool workers_begin(struct match_workers *all, const struct common_clock *
     bool done = all->dumps && all->told && all->worker_of;
     for (size_t d = 0; d < directory->dump_count; d++)
         all->records += share_records(directory->dumps[d]);
-    for (unsigned w = 0; done && w < all->count; w++) {
+    for (unsigned w = all->first; done && w < all->first + all->own; w++) {
         all->walks[w] = (struct match_walk){.clock = clock,
                                             .directory = directory,
                                             .sink = sink,
@@ -874,8 +907,8 @@ static void workers_end(struct match_workers *all, const struct match_directory 
     for (unsigned w = 0; w < all->count; w++) {
         walk_end(&all->walks[w]);
         pairing_free(&all->pairings[w]);
-        add_totals(totals, &all->walks[w].totals);
-        add_totals(totals, &all->pairings[w].totals);
+        match_totals_add(totals, &all->walks[w].totals);
+        match_totals_add(totals, &all->pairings[w].totals);
     }
     for (size_t i = 0; all->told && i < (size_t)all->count * all->count; i++)
         arrivals_free(&all->told[i]);
@@ -884,26 +917,63 @@ static void workers_end(struct match_workers *all, const struct match_directory 
     free(all->worker_of);
 }
 
-bool match_run(const struct common_clock *clock, const struct match_directory *directory, const struct match_sink *sink,
-               void *const *states, unsigned workers, struct match_totals *totals) {
+/* Dumps, how far each of their lanes has come, and what they have in common. */
+static uint64_t fingerprint_of(const struct match_directory *directory, unsigned workers) {
+    uint64_t fingerprint = hash_mix(hash_mix(1, workers), directory->communicator_count);
+    for (size_t d = 0; d < directory->dump_count; d++)
+        fingerprint = hash_mix(fingerprint, share_records(directory->dumps[d]));
+    return hash_mix(hash_mix(fingerprint, directory->call_count), directory->dump_count);
+}
+
+/* `all` with its counts set. */
+static bool run_workers(struct match_workers *all, const struct common_clock *clock,
+                        const struct match_directory *directory, const struct match_sink *sink, void *const *states,
+                        struct match_totals *totals) {
     struct match_walk walks[MATCH_WORKERS_MAX] = {0};
     struct pairing pairings[MATCH_WORKERS_MAX] = {0};
     struct arrival_turn next[MATCH_WORKERS_MAX];
     struct foreknowledge known;
-    unsigned count = match_workers(workers);
-    struct match_workers all = {.count = count,
-                                .walks = walks,
-                                .pairings = pairings,
-                                .next = next,
-                                .dumps = calloc(directory->dump_count + 1, sizeof *all.dumps),
-                                .told = calloc((size_t)count * count, sizeof *all.told),
-                                .worker_of = shares_deal(directory, count)};
+    all->walks = walks;
+    all->pairings = pairings;
+    all->next = next;
+    all->dumps = calloc(directory->dump_count + 1, sizeof *all->dumps);
+    all->told = calloc((size_t)all->count * all->count, sizeof *all->told);
+    all->worker_of = shares_deal(directory, all->count);
+    if (all->between) {
+        all->between->told = all->told;
+        all->between->next = next;
+    }
     *totals = (struct match_totals){0};
     bool done =
-        foresee(&known, directory, count) && workers_begin(&all, clock, sink, states, &known) && walk_all(&all, sink);
-    workers_end(&all, directory, totals);
+        foresee(&known, directory, all) && workers_begin(all, clock, sink, states, &known) && walk_all(all, sink);
+    workers_end(all, directory, totals);
+    if (all->between)
+        done = between_states(all->between, !done, sink, states, totals);
     for (size_t d = 0; done && d < directory->dump_count; d++)
         count_slips(totals, directory, d, &known.slips[d]);
     foreknowledge_free(&known, directory);
     return done;
+}
+
+bool match_run(const struct common_clock *clock, const struct match_directory *directory, const struct match_sink *sink,
+               void *const *states, unsigned workers, struct match_totals *totals) {
+    unsigned count = match_workers(workers);
+    struct match_workers all = {.count = count, .own = count, .round_batches = count == 1 ? 1 : ROUND_BATCHES};
+    return run_workers(&all, clock, directory, sink, states, totals);
+}
+
+bool match_run_among(struct team *team, const struct common_clock *clock, const struct match_directory *directory,
+                     const struct match_sink *sink, void *const *states, unsigned threads,
+                     struct match_totals *totals) {
+    if (!team_is_shared(team) || !sink->parcel)
+        return match_run(clock, directory, sink, states, threads, totals);
+    unsigned each = workers_of_each(team, threads), count = reading_processes(team) * each;
+    struct between between = {
+        .team = team, .count = count, .own = each, .fingerprint = fingerprint_of(directory, count)};
+    struct match_workers all = {.count = count,
+                                .first = between_first(&between, team->number),
+                                .own = between_own(&between, team->number),
+                                .between = &between,
+                                .round_batches = SHARED_ROUND};
+    return run_workers(&all, clock, directory, sink, states, totals);
 }

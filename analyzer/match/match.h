@@ -17,16 +17,29 @@
 
 #include <stdbool.h>
 
+#include "analyzer/base/team.h"
 #include "analyzer/match/instances.h"
 
-enum { MATCH_WORKERS_MAX = 8 };
+enum {
+    MATCH_THREADS_MAX = 8,  /* of one process */
+    MATCH_WORKERS_MAX = 64, /* of all: each looks at every batch that any of them has read */
+};
 
-/* Walks all dumps of `clock` with `workers` (1 .. MATCH_WORKERS_MAX) threads; states[i] is handed to the consumers of
+/* Walks all dumps of `clock` with `workers` (1 .. MATCH_THREADS_MAX) threads; states[i] is handed to the consumers of
  * worker i. Returns false when memory is short. */
 bool match_run(const struct common_clock *clock, const struct match_directory *directory, const struct match_sink *sink,
                void *const *states, unsigned workers, struct match_totals *totals);
 
-/* How many workers match_run will use for a wish. */
+/* The same by all processes of a team, each with so many threads: worker w is thread w % threads of process w /
+ * threads, and states[w] is there for all of them in every process. When it returns every process has in states[w] what
+ * worker w gathered, wherever it was; where the sink has no parcel, each process has walked all by itself, as the first
+ * workers. A team of NULL or one process is match_run. False also where another process has failed. */
+bool match_run_among(struct team *team, const struct common_clock *clock, const struct match_directory *directory,
+                     const struct match_sink *sink, void *const *states, unsigned threads, struct match_totals *totals);
+
+/* How many workers match_run will use for a wish, and match_run_among for so many threads in each process. Processes
+ * beyond MATCH_WORKERS_MAX have none. */
 unsigned match_workers(unsigned wish);
+unsigned match_workers_among(const struct team *team, unsigned threads);
 
 #endif

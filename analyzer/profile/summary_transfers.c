@@ -51,18 +51,18 @@ static void take_instance(void *state, const struct match_instance *instance) {
 }
 
 static bool walk_instances(struct waits *sum, const struct common_clock *clock, const struct match_directory *directory,
-                           unsigned workers) {
+                           struct team *team, unsigned threads) {
     const struct match_sink sink = {.instance = take_instance};
     struct waits waits[MATCH_WORKERS_MAX] = {0};
     void *states[MATCH_WORKERS_MAX];
     struct match_totals totals;
-    workers = match_workers(workers);
+    unsigned workers = match_workers_among(team, threads);
     bool done = waits_init(sum, clock, directory);
     for (unsigned w = 0; w < workers; w++) {
         states[w] = &waits[w];
         done = done && waits_init(&waits[w], clock, directory);
     }
-    done = done && match_run(clock, directory, &sink, states, workers, &totals);
+    done = done && match_run_among(team, clock, directory, &sink, states, threads, &totals);
     for (unsigned w = 0; w < workers; w++) {
         if (done)
             waits_merge(sum, &waits[w]);
@@ -71,12 +71,13 @@ static bool walk_instances(struct waits *sum, const struct common_clock *clock, 
     return done && !sum->no_memory;
 }
 
-bool summary_measure_transfers(struct summary *summary, struct dump *const *dumps, size_t count, unsigned workers) {
+bool summary_measure_transfers(struct summary *summary, struct dump *const *dumps, size_t count, struct team *team,
+                               unsigned threads) {
     struct common_clock clock = {0};
     struct match_directory directory = {0};
     struct waits waits = {0};
     bool done = common_clock_build(&clock, dumps, count) && match_directory_build(&directory, dumps, count) &&
-                walk_instances(&waits, &clock, &directory, workers);
+                walk_instances(&waits, &clock, &directory, team, threads);
     if (done)
         summary_add_transfers(summary, &waits.transfers, &directory);
     waits_free(&waits);

@@ -7,6 +7,7 @@
 #ifndef COMMTAP_PROFILE_SUMMARY_TRANSFERS_H
 #define COMMTAP_PROFILE_SUMMARY_TRANSFERS_H
 
+#include "analyzer/base/team.h"
 #include "analyzer/profile/summary.h"
 #include "analyzer/waits/waits.h"
 
@@ -14,8 +15,9 @@
 void summary_add_transfers(struct summary *summary, const struct transfers *transfers,
                            const struct match_directory *directory);
 
-/* The same from the records of one job's dumps, which are walked once more with `workers` threads. Returns false when
- * memory is short. */
-bool summary_measure_transfers(struct summary *summary, struct dump *const *dumps, size_t count, unsigned workers);
+/* The same from the records of one job's dumps, which the team walks once more, with `threads` threads in each process.
+ * Returns false when memory is short. */
+bool summary_measure_transfers(struct summary *summary, struct dump *const *dumps, size_t count, struct team *team,
+                               unsigned threads);
 
 #endif

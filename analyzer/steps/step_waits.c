@@ -238,7 +238,8 @@ static bool set_waits(struct steps *steps, const struct step_worker *workers, un
 
 /* ---- the walk ---------------------------------------------------------------------------------------------------- */
 
-static bool walk_waits(struct step_worker *work, const struct common_clock *clock, unsigned workers) {
+static bool walk_waits(struct step_worker *work, const struct common_clock *clock, struct team *team,
+                       unsigned threads) {
     const struct match_sink sink = {.instance = take_instance,
                                     .message = take_message,
                                     .sent = take_sent,
@@ -246,9 +247,10 @@ static bool walk_waits(struct step_worker *work, const struct common_clock *cloc
                                     .record = take_record};
     void *states[MATCH_WORKERS_MAX];
     struct match_totals totals;
+    unsigned workers = match_workers_among(team, threads);
     for (unsigned w = 0; w < workers; w++)
         states[w] = &work[w];
-    bool done = match_run(clock, work[0].directory, &sink, states, workers, &totals);
+    bool done = match_run_among(team, clock, work[0].directory, &sink, states, threads, &totals);
     for (unsigned w = 0; done && w < workers; w++) {
         waits_finish(&work[w].waits);
         done = !work[w].waits.no_memory && !work[w].no_memory;
@@ -275,7 +277,7 @@ static void worker_free(struct step_worker *worker) {
 }
 
 bool step_waits_fill(struct steps *steps, const struct common_clock *clock, const struct match_directory *directory,
-                     const struct filter *counted, unsigned workers) {
+                     const struct filter *counted, struct team *team, unsigned threads) {
     struct step_worker work[MATCH_WORKERS_MAX] = {0};
     size_t all = 0, kept_in_all = 0, *first_of = calloc(steps->rank_count + 1, sizeof *first_of);
     bool ascending = true;
@@ -283,7 +285,7 @@ bool step_waits_fill(struct steps *steps, const struct common_clock *clock, cons
         first_of[r + 1] = all += steps->ranks[r].count;
     struct step_span *spans = first_of ? spans_of(steps, first_of, &ascending) : NULL;
     bool done = spans != NULL;
-    workers = match_workers(workers);
+    unsigned workers = match_workers_among(team, threads);
     for (unsigned w = 0; w < workers; w++) {
         work[w] = (struct step_worker){.steps = steps,
                                        .directory = directory,
@@ -299,8 +301,8 @@ bool step_waits_fill(struct steps *steps, const struct common_clock *clock, cons
             (struct wait_listener){.context = &work[w], .wait = take_wait, .unresolved = take_unresolved};
     }
     if (done && all > 0)
-        done =
-            walk_waits(work, clock, workers) && (kept_in_all > WAITS_MOST || set_waits(steps, work, workers, first_of));
+        done = walk_waits(work, clock, team, threads) &&
+               (kept_in_all > WAITS_MOST || set_waits(steps, work, workers, first_of));
     for (unsigned w = 0; w < workers; w++)
         worker_free(&work[w]);
     free(spans);

@@ -11,6 +11,7 @@
 #ifndef COMMTAP_STEPS_STEP_WAITS_H
 #define COMMTAP_STEPS_STEP_WAITS_H
 
+#include "analyzer/base/team.h"
 #include "analyzer/steps/steps.h"
 #include "analyzer/match/directory.h"
 
@@ -18,6 +19,6 @@
  * there are more waits than are kept (8 million). The steps are of the dumps of `clock`, in their order. `counted`:
  * only waits in these functions on these communicators, NULL = all. Returns false when memory is short. */
 bool step_waits_fill(struct steps *steps, const struct common_clock *clock, const struct match_directory *directory,
-                     const struct filter *counted, unsigned workers);
+                     const struct filter *counted, struct team *team, unsigned threads);
 
 #endif

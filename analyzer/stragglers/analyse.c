@@ -142,7 +142,7 @@ static bool walk_with(struct straggler_analysis *analysis, struct delay_costs_bu
                       const struct straggler_request *request, struct match_sink *sink) {
     struct analysis_worker work[MATCH_WORKERS_MAX] = {0};
     void *states[MATCH_WORKERS_MAX];
-    unsigned workers = match_workers(request->workers);
+    unsigned workers = match_workers_among(request->team, request->workers);
     bool done = waits_init(&analysis->waits, analysis->clock, analysis->directory) &&
                 (!request->shown || waits_init(&analysis->shown, analysis->clock, analysis->directory));
     for (unsigned w = 0; w < workers; w++) {
@@ -156,7 +156,8 @@ static bool walk_with(struct straggler_analysis *analysis, struct delay_costs_bu
     sink->message = take_message;
     sink->sent = take_sent;
     sink->epoch = take_epoch;
-    done = done && match_run(analysis->clock, analysis->directory, sink, states, workers, &analysis->totals);
+    done = done && match_run_among(request->team, analysis->clock, analysis->directory, sink, states, request->workers,
+                                   &analysis->totals);
     for (unsigned w = 0; w < workers; w++) {
         if (done)
             worker_merge(&work[w]);
@@ -182,7 +183,7 @@ static void finish(void *context, size_t number) {
 
 static bool walk_dumps(struct straggler_analysis *analysis, struct replay *replay,
                        const struct straggler_request *request, struct match_sink *sink) {
-    unsigned workers = match_workers(request->workers);
+    unsigned workers = match_workers_among(request->team, request->workers);
     struct delay_costs_build *build =
         delay_costs_begin(analysis->clock, analysis->directory, &analysis->covered, workers);
     struct replay_build *again = replay_begin(analysis->clock, analysis->directory, &analysis->covered,
@@ -195,7 +196,7 @@ static bool walk_dumps(struct straggler_analysis *analysis, struct replay *repla
         return false;
     }
     struct finishing finishing = {analysis, build, replay, again, {false, false}};
-    side_by_side(workers, 2, finish, &finishing);
+    side_by_side(request->workers, 2, finish, &finishing);
     return finishing.done[0] && finishing.done[1];
 }
 

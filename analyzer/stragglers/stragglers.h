@@ -14,6 +14,7 @@
 #ifndef COMMTAP_STRAGGLERS_STRAGGLERS_H
 #define COMMTAP_STRAGGLERS_STRAGGLERS_H
 
+#include "analyzer/base/team.h"
 #include "analyzer/waits/delay_costs.h"
 #include "analyzer/stragglers/comparison_groups.h"
 #include "analyzer/stragglers/efficiencies.h"
@@ -116,10 +117,11 @@ struct straggler_analysis {
     size_t *dump_lists;        /* private: what stragglers[].dumps points into */
 };
 
-/* How to run it. The result is the same for any number of workers. */
+/* How to run it. The result is the same for any number of workers and processes. */
 struct straggler_request {
-    unsigned workers;
-    bool limited; /* look only at what touches [from_ns, to_ns], common clock */
+    unsigned workers;  /* threads of this process */
+    struct team *team; /* who runs it together with this process; NULL: nobody */
+    bool limited;      /* look only at what touches [from_ns, to_ns], common clock */
     int64_t from_ns, to_ns;
     const struct filter *shown; /* waits in these functions on these communicators are summed up beside all others, on
                                    which alone the judgement rests; NULL = no such sums */

@@ -547,7 +547,7 @@ static void waits_are_told_by_step(void **state) {
         struct step_marker marker = {.anchor = "Send,Recv"};
         assert_true(steps_find(&steps, &job.clock, &marker));
         assert_true(steps.ranks[0].steps[0].wait_ns == STEP_UNKNOWN);
-        assert_true(step_waits_fill(&steps, &job.clock, &job.directory, NULL, workers));
+        assert_true(step_waits_fill(&steps, &job.clock, &job.directory, NULL, NULL, workers));
         for (size_t r = 0; r < 2; r++) {
             assert_int_equal(steps.ranks[r].count, STEPS - 1);
             for (size_t i = 0; i < STEPS - 1; i++) {
@@ -558,7 +558,7 @@ static void waits_are_told_by_step(void **state) {
         }
         struct filter messages = {0};
         assert_int_equal(filter_set_op(&messages, "send,recv"), 0);
-        assert_true(step_waits_fill(&steps, &job.clock, &job.directory, &messages, workers));
+        assert_true(step_waits_fill(&steps, &job.clock, &job.directory, &messages, NULL, workers));
         for (size_t i = 0; i < STEPS - 1; i++) {
             assert_int_equal(steps.ranks[0].steps[i].wait_ns, 0);
             assert_int_equal(steps.ranks[1].steps[i].wait_ns, 5 * US);
@@ -586,7 +586,7 @@ static void waits_below_the_clocks_error_are_unknown_in_their_steps(void **state
     }
     hand_job_open(&job, 2);
     assert_true(steps_find(&steps, &job.clock, &(struct step_marker){.operations = true}));
-    assert_true(step_waits_fill(&steps, &job.clock, &job.directory, NULL, 2));
+    assert_true(step_waits_fill(&steps, &job.clock, &job.directory, NULL, NULL, 2));
     unsigned unknown = 0;
     for (size_t i = 0; i < steps.ranks[0].count; i++) {
         int64_t wait = steps.ranks[0].steps[i].wait_ns;
@@ -620,7 +620,7 @@ static void a_wait_over_a_border_counts_on_both_sides(void **state) {
     dump_builder_p2p(job.builders[1], 2, BUILDER_SEND, 0, FLAG_SEND, 0, 8, 0, 512, at + 25 * US, at + 26 * US);
     hand_job_open(&job, 2);
     assert_true(steps_find(&steps, &job.clock, &(struct step_marker){.anchor = "allreduce"}));
-    assert_true(step_waits_fill(&steps, &job.clock, &job.directory, NULL, 1));
+    assert_true(step_waits_fill(&steps, &job.clock, &job.directory, NULL, NULL, 1));
     assert_int_equal(steps.ranks[0].count, 2);
     assert_int_equal(steps.ranks[0].steps[0].wait_ns, 30 * US);
     assert_int_equal(steps.ranks[0].steps[1].wait_ns, 25 * US);
