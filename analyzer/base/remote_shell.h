@@ -22,6 +22,9 @@ struct remote_shell {
     FILE *script, *answer;
     int errors; /* its standard error; like the script a file in memory, so that nothing can block */
     pid_t pid;
+    int end;              /* that the answer comes from */
+    unsigned patience_ms; /* how long the host may be silent at a time, 0: for ever. The caller sets it before open */
+    bool was_silent;      /* for longer: its answer has ended by that */
 };
 
 /* Whether that can be a host's name, and no option of ssh. */
@@ -29,7 +32,7 @@ bool remote_shell_is_host(const char *host);
 
 /* Begins the script, which the caller goes on writing to `script`: there $me is the user's number, and where the boot
  * id is another one than `boot_id` (letters, digits, dashes) it ends. False with errno. The caller ends with
- * remote_shell_close in every case. */
+ * remote_shell_close in every case; `shell` must not move until then. */
 bool remote_shell_begin(struct remote_shell *shell, const char *boot_id);
 /* Writes one word as the shell reads it, whatever it holds. */
 void remote_shell_quote(const struct remote_shell *shell, const char *word);

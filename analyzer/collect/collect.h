@@ -44,10 +44,11 @@ struct collection {
 };
 
 struct collect_request {
-    const char *ssh;     /* a shell's words, before the host */
-    unsigned at_once;    /* hosts */
-    bool remove;         /* staged files that were collected */
-    const char *boot_id; /* of this host */
+    const char *ssh;      /* a shell's words, before the host */
+    unsigned at_once;     /* hosts */
+    unsigned patience_ms; /* how long a host may be silent at a time; 0: for ever */
+    bool remove;          /* staged files that were collected */
+    const char *boot_id;  /* of this host */
 };
 
 /* Why nothing is done about this stub, whatever it says; NULL = nothing is wrong with it. `text` may be used. */

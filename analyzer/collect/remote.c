@@ -58,8 +58,11 @@ static const char remover[] =
 
 /* ---- what the host says ---------------------------------------------------------------------- */
 
-static bool script_begin(struct remote_shell *shell, const struct collect_item *item) {
-    return remote_shell_begin(shell, item->stub.boot_id) && fprintf(shell->script, "%s", preamble) > 0;
+static bool script_begin(struct remote_shell *shell, const struct collect_item *item,
+                         const struct collect_request *request) {
+    bool begun = remote_shell_begin(shell, item->stub.boot_id);
+    shell->patience_ms = request->patience_ms;
+    return begun && fprintf(shell->script, "%s", preamble) > 0;
 }
 
 /* Reads what the host says of one dump. False with `reason` where it says nothing of any dump. */
@@ -135,13 +138,14 @@ static void fail_rest(struct collect_item **items, size_t count, const char *rea
             collect_fail(items[i], "%s", reason);
 }
 
-static void fetch(int directory, struct collect_item **items, size_t count, const char *ssh) {
+static void fetch(int directory, struct collect_item **items, size_t count, const struct collect_request *request) {
     struct remote_shell shell;
     char reason[REMOTE_LINE] = "";
-    bool ready = script_begin(&shell, items[0]) && fprintf(shell.script, "%s", sender) > 0;
+    bool ready = script_begin(&shell, items[0], request) && fprintf(shell.script, "%s", sender) > 0;
     for (size_t i = 0; ready && i < count; i++)
         ready = fprintf(shell.script, "%s\n", items[i]->stub.path) > 0;
-    ready = ready && fprintf(shell.script, LIST_END) > 0 && remote_shell_open(&shell, ssh, items[0]->stub.host);
+    ready =
+        ready && fprintf(shell.script, LIST_END) > 0 && remote_shell_open(&shell, request->ssh, items[0]->stub.host);
     if (!ready)
         snprintf(reason, sizeof reason, "%s", strerror(errno));
     else if (remote_shell_answers(&shell))
@@ -174,15 +178,16 @@ static void take_removals(struct collect_item **items, size_t count, const struc
     }
 }
 
-static void remove_fetched(struct collect_item **items, size_t count, const char *ssh) {
+static void remove_fetched(struct collect_item **items, size_t count, const struct collect_request *request) {
     struct remote_shell shell;
     char reason[REMOTE_LINE] = "";
-    bool ready = script_begin(&shell, items[0]) && fprintf(shell.script, "%s", remover) > 0;
+    bool ready = script_begin(&shell, items[0], request) && fprintf(shell.script, "%s", remover) > 0;
     for (size_t i = 0; ready && i < count; i++)
         if (items[i]->state == COLLECT_DONE)
             ready = fprintf(shell.script, "%s %" PRIu32 " %" PRIu64 "\n", items[i]->stub.path, items[i]->sum,
                             items[i]->bytes) > 0;
-    ready = ready && fprintf(shell.script, LIST_END) > 0 && remote_shell_open(&shell, ssh, items[0]->stub.host);
+    ready =
+        ready && fprintf(shell.script, LIST_END) > 0 && remote_shell_open(&shell, request->ssh, items[0]->stub.host);
     if (!ready)
         snprintf(reason, sizeof reason, "%s", strerror(errno));
     else if (!remote_shell_answers(&shell))
@@ -196,10 +201,10 @@ void collect_there(int directory, struct collect_item **items, size_t count, con
         fail_rest(items, count, "the stub names an impossible host");
         return;
     }
-    fetch(directory, items, count, request->ssh);
+    fetch(directory, items, count, request);
     for (size_t i = 0; request->remove && i < count; i++)
         if (items[i]->state == COLLECT_DONE) {
-            remove_fetched(items, count, request->ssh);
+            remove_fetched(items, count, request);
             return;
         }
 }

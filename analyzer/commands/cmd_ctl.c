@@ -39,7 +39,7 @@ struct ctl {
     const struct options *options;
     struct order order;
     const char *word;
-    double wait; /* seconds */
+    double wait, timeout; /* seconds */
     struct filter filter;
     struct live_job live;
     struct ctl_row *rows;
@@ -100,12 +100,19 @@ static int read_order(struct ctl *ctl) {
     return refuse("an order is pause, resume, snapshot, verbose, ops or stack", ctl->word);
 }
 
-static int read_options(struct ctl *ctl) {
-    const char *seconds = option_text(ctl->options, "wait");
+/* False: it is no number of seconds from 0 to a million. */
+static bool read_seconds(const char *text, double *seconds) {
     char *end;
-    ctl->wait = strtod(seconds, &end);
-    if (!isdigit((unsigned char)seconds[0]) || *end || !(ctl->wait >= 0 && ctl->wait <= 1e6))
-        return refuse("--wait takes seconds from 0 to 1000000", seconds);
+    *seconds = strtod(text, &end);
+    return isdigit((unsigned char)text[0]) && !*end && *seconds >= 0 && *seconds <= 1e6;
+}
+
+static int read_options(struct ctl *ctl) {
+    const char *wait = option_text(ctl->options, "wait"), *timeout = option_text(ctl->options, "timeout");
+    if (!read_seconds(wait, &ctl->wait))
+        return refuse("--wait takes seconds from 0 to 1000000", wait);
+    if (!read_seconds(timeout, &ctl->timeout) || ctl->timeout < 0.001)
+        return refuse("--timeout takes seconds from 0.001 to 1000000", timeout);
     int code = read_order(ctl);
     return code == EXIT_FINE ? options_filter(ctl->options, &ctl->filter) : code;
 }
@@ -250,6 +257,7 @@ static bool give_elsewhere(struct ctl *ctl) {
                                        .text = ctl->order.text,
                                        .wait = option_text(ctl->options, "wait"),
                                        .ranks = option_text(ctl->options, "rank"),
+                                       .patience_ms = (unsigned)((ctl->wait + ctl->timeout) * 1e3),
                                        .at_once = HOSTS_AT_ONCE};
     if (!order.ssh)
         return true;
@@ -471,6 +479,8 @@ static const struct option option_rows[] = {
     OPTION_RANK,
     {.name = "ssh", .argument = "COMMAND",
      .doc = "processes whose dumps lie on other hosts get the order there, by the commtap of that host: these words, split at blanks, and the host's name; default: they are listed as not given it"},
+    {.name = "timeout", .argument = "SECONDS", .fallback = "30",
+     .doc = "with --ssh: a host that is silent for so long, beyond --wait, is listed as not given it; ssh by itself may take minutes"},
     OPTION_FORMAT("text|json|csv"),
     OPTION_OUTPUT,
     OPTION_COLOR,

@@ -25,7 +25,7 @@
 #include "analyzer/render/escape.h"
 #include "analyzer/render/wrapped_text.h"
 
-enum { HOSTS_AT_ONCE = 16 };
+enum { HOSTS_AT_ONCE = 16, PATIENCE_MS = 30000 /* as in commtap ctl --timeout */ };
 #define FETCH_AGAIN_NS INT64_C(5000000000) /* dumps are fetched whole, a few megabytes each */
 
 struct top {
@@ -73,7 +73,8 @@ static void take_stubs(struct top *top) {
 
 static void *fetch(void *argument) {
     struct top *top = argument;
-    const struct collect_request request = {.ssh = top->ssh, .at_once = HOSTS_AT_ONCE, .boot_id = top->live.boot_id};
+    const struct collect_request request = {
+        .ssh = top->ssh, .at_once = HOSTS_AT_ONCE, .patience_ms = PATIENCE_MS, .boot_id = top->live.boot_id};
     scratch_fetch(&top->scratch, top->stubs, top->stub_count, &request);
     atomic_store(&top->fetched, true);
     return NULL;

@@ -109,6 +109,7 @@ static void write_call(const struct remote_shell *shell, const struct remote_ord
 static bool ask(struct remote_shell *shell, const struct remote_host *host, const struct remote_order *order) {
     if (!remote_shell_begin(shell, host->asked->stub.boot_id))
         return false;
+    shell->patience_ms = order->patience_ms;
     write_own_path(shell);
     fputs(search, shell->script);
     for (size_t i = 0; i < host->count; i++)

@@ -24,12 +24,13 @@ struct remote_process {
 };
 
 struct remote_order {
-    const char *ssh;   /* a shell's words, before the host */
-    const char *word;  /* of the order, NULL: what is in force is asked for */
-    const char *text;  /* behind the word, NULL: nothing */
-    const char *wait;  /* seconds, as digits */
-    const char *ranks; /* as --rank has them, NULL: all */
-    unsigned at_once;  /* hosts */
+    const char *ssh;      /* a shell's words, before the host */
+    const char *word;     /* of the order, NULL: what is in force is asked for */
+    const char *text;     /* behind the word, NULL: nothing */
+    const char *wait;     /* seconds, as digits */
+    const char *ranks;    /* as --rank has them, NULL: all */
+    unsigned patience_ms; /* how long a host may be silent */
+    unsigned at_once;     /* hosts */
 };
 
 /* Gives the order to all of them, each host being asked once. Of a process whose host does not answer, or not about it,

@@ -403,6 +403,8 @@ def test_orders_reach_other_hosts_by_ssh(shared, tmp_path):  # noqa: F811
     assert not list(pathlib.Path("/tmp").glob("tmp.*/dumps/*.stub"))
 
 
+SILENCE_S = 6  # half of it is to be borne, twice as much is not
+
 LYING = {  # what stands behind the true answer's greeting: why nobody is thought to have acknowledged
     "nothing": ("sed '/commtap answers/q'", "ended early"),
     "half of it": ("head -c 200", "ended early"),
@@ -441,6 +443,13 @@ def test_hosts_that_cannot_be_asked_are_named(shared, tmp_path):  # noqa: F811
             path.write_text(f"#!/bin/sh\n{ssh} \"$@\" | {meddle}\n", encoding="utf-8")
             path.chmod(0o755)
             assert why in asked(path), kind
+        for seconds, answered in ((SILENCE_S / 2, True), (2 * SILENCE_S, False)):
+            path.write_text(f"#!/bin/sh\necho $$ >{tmp_path}/pid\ntrap '' TERM\nsleep {seconds}\nexec {ssh} \"$@\"\n", encoding="utf-8")
+            done = jobs.document("ctl", "--wait", "0", "--timeout", SILENCE_S, "--ssh", path, where, codes=(0, 1))
+            row = done["processes"][1]
+            assert (row["answer"] == "acknowledged") == answered, row["why"]
+            assert answered or "silent for" in row["why"]
+            assert not pathlib.Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/exe").exists()
         none, other = staged.play_another_host(tmp_path, hidden)
         stub.write_text(sound.replace(boot_id, other))
         assert "no commtap there" in asked(none, program=hidden / "commtap")
