@@ -58,7 +58,7 @@ VALUE(from_host, text_cell(ROW->from_host))
 VALUE(to_host, text_cell(ROW->to_host))
 VALUE(type, text_cell(types[ROW->type]))
 VALUE(messages, cell_unsigned(ROW->messages))
-VALUE(bytes, cell_unsigned(ROW->bytes))
+VALUE(bytes, cell_bound(ROW->bytes, is_counted(ROW) && ROW->counted_by == COUNTED_BY_RECEIVER))
 VALUE(wait, wait_cell(ROW, add_ns(ROW->late_sender_ns, ROW->late_receiver_ns)))
 VALUE(late_sender, wait_cell(ROW, ROW->late_sender_ns))
 VALUE(late_receiver, wait_cell(ROW, ROW->late_receiver_ns))
@@ -81,7 +81,7 @@ const struct column link_columns[] = {
     {"to_host", "to host", .left = true, .optional = true, .value = to_host, .doc = "where the receiver ran"},
     {"type", "type", .left = true, .value = type, .doc = "process: a rank with itself; host: within one; network: between two"},
     {"messages", "messages", .value = messages, .doc = "messages of the whole run; network: steps; collectives: calls of the sender"},
-    {"bytes", "bytes", LOOK_SIZE, .value = bytes, .doc = "of these"},
+    {"bytes", "bytes", LOOK_SIZE, .value = bytes, .doc = "of these; in text <= where the receiver alone counted them, which may know no more than its buffers"},
     {"wait_seconds", "waited", LOOK_SECONDS, .value = wait, .doc = "what either end waited for the other, of the messages matched", .legend = "for the other end, of messages on record"},
     {"late_sender_seconds", NULL, LOOK_SECONDS, .value = late_sender, .doc = "of it, the receiver for the sender"},
     {"late_receiver_seconds", NULL, LOOK_SECONDS, .value = late_receiver, .doc = "of it, the sender for the receiver"},

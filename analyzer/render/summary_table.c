@@ -64,9 +64,10 @@ VALUE(comm, entry->has_comm ? cell_hex(entry->comm) : cell_unknown())
 VALUE(comm_role, entry->has_comm && entry->comm_role[0] ? cell_text(entry->comm_role) : cell_unknown())
 VALUE(comm_name, entry->has_comm && entry->comm_name[0] ? cell_text(entry->comm_name) : cell_unknown())
 VALUE(comm_size, entry->comm_size ? cell_unsigned(entry->comm_size) : cell_unknown())
-VALUE(bytes, entry->bytes != BYTES_UNKNOWN ? cell_unsigned(entry->bytes) : cell_unknown())
+VALUE(bytes, entry->bytes != BYTES_UNKNOWN ? cell_bound(entry->bytes, entry->estimated_bytes > 0 && !entry->size_class)
+                                           : cell_unknown())
 VALUE(count, cell_unsigned(entry->count))
-VALUE(bytes_total, cell_unsigned(entry->bytes_total))
+VALUE(bytes_total, cell_bound(entry->bytes_total, entry->estimated_bytes > 0))
 VALUE(posted_sizes, cell_unsigned(entry->estimated_bytes))
 VALUE(site, text_or_unknown(entry->site))
 VALUE(caller, text_or_unknown(entry->caller))
@@ -172,7 +173,7 @@ void summary_print_posted_sizes(FILE *stream, const struct summary *summary) {
     char text[192];
     snprintf(text, sizeof text,
              "%" PRIu64
-             " receives had no status: their sizes are those of their buffers, not of what came; rows with such "
+             " receives had no status: their sizes are those of their buffers (<=), not of what came; rows with such "
              "have no bandwidth",
              receives);
     if (receives > 0)

@@ -89,9 +89,10 @@ static size_t print_cell(FILE *stream, const struct column *column, struct cell 
     if (cell.kind == CELL_TEXT)
         return print_shortened(stream, cell.text, most);
     looking(cell, column->look, text);
+    const char *bound = cell.at_most ? "<= " : "";
     if (stream)
-        fputs(text, stream);
-    return strlen(text);
+        fprintf(stream, "%s%s", bound, text);
+    return strlen(bound) + strlen(text);
 }
 
 size_t table_print_cell(FILE *stream, const struct column *column, struct cell cell) {

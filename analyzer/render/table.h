@@ -32,15 +32,17 @@ struct cell {
         double real;
         bool on;
     };
+    bool at_most; /* of a number: a bound of what is not known, which text says ("<= 6.29 MB") */
 };
 
-#define cell_unknown()       ((struct cell){.kind = CELL_UNKNOWN})
-#define cell_text(VALUE)     ((struct cell){.kind = CELL_TEXT, .text = (VALUE)})
-#define cell_integer(VALUE)  ((struct cell){.kind = CELL_INTEGER, .integer = (VALUE)})
-#define cell_unsigned(VALUE) ((struct cell){.kind = CELL_UNSIGNED, .number = (VALUE)})
-#define cell_real(VALUE)     ((struct cell){.kind = CELL_REAL, .real = (VALUE)})
-#define cell_switch(VALUE)   ((struct cell){.kind = CELL_SWITCH, .on = (VALUE)})
-#define cell_hex(VALUE)      ((struct cell){.kind = CELL_HEX, .number = (VALUE)})
+#define cell_unknown()             ((struct cell){.kind = CELL_UNKNOWN})
+#define cell_text(VALUE)           ((struct cell){.kind = CELL_TEXT, .text = (VALUE)})
+#define cell_integer(VALUE)        ((struct cell){.kind = CELL_INTEGER, .integer = (VALUE)})
+#define cell_unsigned(VALUE)       ((struct cell){.kind = CELL_UNSIGNED, .number = (VALUE)})
+#define cell_bound(VALUE, AT_MOST) ((struct cell){.kind = CELL_UNSIGNED, .number = (VALUE), .at_most = (AT_MOST)})
+#define cell_real(VALUE)           ((struct cell){.kind = CELL_REAL, .real = (VALUE)})
+#define cell_switch(VALUE)         ((struct cell){.kind = CELL_SWITCH, .on = (VALUE)})
+#define cell_hex(VALUE)            ((struct cell){.kind = CELL_HEX, .number = (VALUE)})
 
 /* How a cell looks in text. CSV and JSON always have the raw value in the unit that the key names. */
 enum look {

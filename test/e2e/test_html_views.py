@@ -219,6 +219,43 @@ def test_a_node_is_dragged_and_nodes_are_chosen(page):
     assert "of 2 ranks" in page.find("section#links canvas").get_attribute("aria-label")
 
 
+def test_the_graph_is_worked_by_keyboard(page):
+    from selenium.webdriver.common.keys import Keys
+    page.show("links")
+    node = lambda key: page.find(f".graph-node[data-node='{key}']")
+    label = node("0").get_attribute("aria-label")
+    assert label.startswith("rank 0 on ") and " with rank " in label  # with whom, which lines alone would show
+    before = nodes_of(page)
+    node("0").send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_LEFT)
+    after = nodes_of(page)
+    moved = [after["0"][axis] - before["0"][axis] for axis in (0, 1)]
+    assert moved[0] < 0 < moved[1] == pytest.approx(-2 * moved[0], abs=1)
+    assert {key: after[key] for key in after if key != "0"} == {key: before[key] for key in before if key != "0"}
+    node("1").send_keys(Keys.SPACE)
+    node("2").send_keys(Keys.ENTER)
+    assert [(row["from"], row["to"]) for row in page.table("section#links table")] == [("1", "2")]
+    node("2").send_keys(Keys.ESCAPE)
+    assert {row["from"] for row in page.table("section#links table")} == {"0", "1", "2", "3"}
+    assert page.complaints() == []
+
+
+def test_sizes_of_buffers_are_marked_as_bounds(page, dumps):
+    """The program's receives have no status; its sends know what they send, as do its links."""
+    told = jobs.report(dumps)["summary"]
+    page.show("operations-table")
+    for row, known in zip(page.table("section#operations-table table"), told):
+        assert row["op"] == known["op"]
+        assert [row[key].startswith("\u2264 ") for key in ("bytes", "bytes_total")] == [known["posted_sizes"] > 0] * 2
+    assert {row["posted_sizes"] > 0 for row in told if row["op"].endswith(("recv", "Recv"))} == {True}
+    posted = sum(row["posted_sizes"] for row in told)
+    assert f"{posted} receives had no status" in page.find("section#operations-table").text
+    page.show("links")
+    assert {row["counted_by"] for row in page.table("section#links table")} == {"sender"}
+    page.draw_anew("links", "Object.assign(commtap.block('links').links[0], {bytes: 1200000000, counted_by: 'receiver'})")
+    assert [(row["bytes"], row["counted_by"]) for row in page.table("section#links table")][0] == ("\u2264 1.20 GB", "receiver")
+    assert {row["counted_by"] for row in page.table("section#links table")[1:]} == {"sender"}
+
+
 def timed_messages(block):
     """Seconds, sender and receiver, reckoned from both ends of every message of blocking calls."""
     columns, tracks = block["columns"], block["tracks"]

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "analyzer/render/escape.h"
+#include "analyzer/render/link_rows.h"
 #include "analyzer/render/roff.h"
 #include "analyzer/render/summary_table.h"
 #include "analyzer/render/table.h"
@@ -366,6 +367,34 @@ static void sizes_of_buffers_are_told(void **state) {
     assert_int_equal(table_column(summary_columns, "posted_sizes")->value(&entries[2]).number, 40);
 }
 
+static void assert_looks(const struct column *column, const void *row, const char *expected) {
+    struct capture capture;
+    size_t wide = table_print_cell(capture_begin(&capture), column, column->value(row));
+    assert_captured(&capture, expected);
+    assert_int_equal(wide, strlen(expected));
+}
+
+static void sizes_of_buffers_are_bounds(void **state) {
+    (void)state;
+    const struct summary_entry told = {.bytes = 800000, .bytes_total = 1600000, .count = 2};
+    struct summary_entry posted = told, class = told;
+    posted.estimated_bytes = 1;
+    class.estimated_bytes = 1;
+    class.size_class = true; /* the size is its lower bound */
+    const struct column *bytes = table_column(summary_columns, "bytes");
+    assert_looks(bytes, &told, "800 kB");
+    assert_looks(bytes, &posted, "<= 800 kB");
+    assert_looks(bytes, &class, "800 kB");
+    assert_int_equal(bytes->value(&posted).number, 800000); /* CSV and JSON have numbers */
+    struct link_row link = {.key.kind = LINK_MESSAGES, .bytes = 1200, .counted_by = COUNTED_BY_SENDER};
+    const struct column *carried = table_column(link_columns, "bytes");
+    assert_looks(carried, &link, "1.20 kB");
+    link.counted_by = COUNTED_BY_RECEIVER;
+    assert_looks(carried, &link, "<= 1.20 kB");
+    link.key.kind = LINK_COLLECTIVES; /* counted by nobody */
+    assert_looks(carried, &link, "1.20 kB");
+}
+
 /* Three ways through a program to one call of one rank, and another rank's way to it. */
 static void what_if_says_no_line_twice(void **state) {
     (void)state;
@@ -415,6 +444,7 @@ int main(void) {
         cmocka_unit_test(rows_sort_by_any_column),
         cmocka_unit_test(the_summary_has_the_keys_others_rely_on),
         cmocka_unit_test(sizes_of_buffers_are_told),
+        cmocka_unit_test(sizes_of_buffers_are_bounds),
         cmocka_unit_test(what_if_says_no_line_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,8 +56,8 @@
     };
 
     /* The number of a rank leads to its page, and presses nothing else. */
-    const textOf = function (column, value) {
-        const text = column.text(value);
+    const textOf = function (column, value, row) {
+        const text = (column.atMost && column.atMost(row) && value !== null ? "\u2264 " : "") + column.text(value);
         return column.text === commtap.format.rank && value >= 0 && value !== null
             ? commtap.element("a", {href: "#rank=" + value, onclick: (event) => event.stopPropagation()}, text)
             : text;
@@ -65,7 +65,8 @@
 
     class Table {
         /**
-         * columns: [{key, title, about, value(row), text(value), left, heat}]; rows: any objects.
+         * columns: [{key, title, about, value(row), text(value), left, heat, atMost(row)}]; rows: any objects; atMost: whether
+         * the value is a bound of what is not known.
          * options: name (of the CSV file and of the search field), search(row) text to look in, press(row), sort (key),
          * filters (keys of columns that have a control of their own).
          */
@@ -204,7 +205,7 @@
             const line = commtap.element("tr");
             this.columns.forEach((column) => {
                 const value = column.value(row);
-                const cell = commtap.element("td", {class: isText(column) ? "left" : null}, textOf(column, value));
+                const cell = commtap.element("td", {class: isText(column) ? "left" : null}, textOf(column, value, row));
                 const place = column.heat ? this.colors.get(column)(value) : null;
                 if (place !== null) {
                     cell.classList.add("heat");

@@ -212,6 +212,7 @@
             commtap.element("div", {class: "scroll"},
                 commtap.element("table", {class: "calls"}, commtap.element("thead", null, state.head), state.body))
         );
+        commtap.notePostedSizes(node);
         redraw();
     };
 

@@ -36,11 +36,15 @@
     const shownLinks = () =>
         chosenLinks().filter((link) => !state.ranks || (state.ranks.has(link.from) && state.ranks.has(link.to)));
 
+    /* Receives without a status have the size of their buffers. */
+    const atMost = (link) => link.counted_by === "receiver";
+
     const tellLink = function (link) {
         const format = commtap.format;
         return [
             "rank " + link.from + " to rank " + link.to + " (" + format.text(link.type) + ")",
-            format.number(link.messages, "message") + ", " + format.bytes(link.bytes),
+            format.number(link.messages, "message") + ", " + (atMost(link) ? "at most " : "") + format.bytes(link.bytes) +
+                (link.counted_by ? ", counted by the " + link.counted_by : ""),
             "waited " + format.seconds(link.wait_seconds) + ", transferring " + format.seconds(link.transfer_seconds),
             link.bandwidth_gb_per_s !== null && link.bandwidth_gb_per_s !== undefined
                 ? format.bandwidth(link.bandwidth_gb_per_s) + " (" + link.method + ")"
@@ -152,13 +156,15 @@
             column("to_host", "to host", {left: true}),
             column("type", "type", {left: true}),
             column("messages", "messages"),
-            column("bytes", "bytes", {heat: true}),
+            column("bytes", "bytes", {heat: true, atMost}),
             column("wait_seconds", "waited", {heat: true}),
             column("transfer_seconds", "transferring", {heat: true}),
             column("bandwidth_gb_per_s", "bandwidth", {heat: true}),
             column("bandwidth_at_least_gb_per_s", "at least"),
             column("method", "how measured", {left: true}),
             column("unmeasured", "why not", {left: true}),
+            column("counted_by", "counted by", {left: true, about: "whose number and bytes they are; a receiver may know no " +
+                "more of a message than the size of its buffer"}),
         ];
     };
 

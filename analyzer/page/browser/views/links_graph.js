@@ -12,6 +12,9 @@
     const NODES_MOST = 128;
     const MOVES = 7200; // of nodes until they rest, so that many rest as soon as few
     const MARGIN = 26;
+    const PEERS_TOLD = 3; // of a node that is read out
+    const STEP = 12; // pixels that an arrow key moves a node by
+    const DIRECTIONS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]};
 
     /* ---- nodes and edges ------------------------------------------------------------------------- */
 
@@ -117,6 +120,14 @@
         ].filter((line) => line !== "");
     };
 
+    /* With whom it exchanged most, which the edges' thickness shows. */
+    const tellPeers = function (graph, node) {
+        const edges = graph.edges.filter((edge) => edge.source === node || edge.target === node);
+        const most = edges.sort((a, b) => b.bytes - a.bytes).slice(0, PEERS_TOLD);
+        return most.map((edge) => commtap.format.bytes(edge.bytes) + (edge.estimated ? ", estimated," : "") + " with " +
+            nameOf(graph, edge.source === node ? edge.target : edge.source));
+    };
+
     const tellEdge = (graph, edge) => [
         nameOf(graph, edge.source) + " and " + nameOf(graph, edge.target),
         commtap.format.number(edge.messages, "message") + ", " + commtap.format.bytes(edge.bytes),
@@ -191,15 +202,30 @@
     };
 
     const addNodes = function (picture) {
-        const drag = d3.drag().on("drag", (node) => {
-            node.x = d3.event.x;
-            node.y = d3.event.y;
+        const moveTo = function (node, x, y) {
+            node.x = x;
+            node.y = y;
             keepInside(node, picture.width);
             place(picture);
-        });
+        };
+        const drag = d3.drag().on("drag", (node) => moveTo(node, d3.event.x, d3.event.y));
         const toggle = function (node) {
             const nodes = picture.graph.nodes.filter((one) => picture.chosen.has(one) !== (one === node));
             choose(picture, nodes);
+        };
+        const press = function (node) {
+            const {key} = d3.event;
+            const [right, down] = DIRECTIONS[key] || [0, 0];
+            if (key === "Enter" || key === " ") {
+                toggle(node);
+            } else if (key === "Escape") {
+                picture.clear();
+            } else if (DIRECTIONS[key]) {
+                moveTo(node, node.x + right * STEP, node.y + down * STEP);
+            } else {
+                return;
+            }
+            d3.event.preventDefault(); // the page does not scroll
         };
         picture.groups = picture.svg
             .append("g")
@@ -210,9 +236,9 @@
             .attr("tabindex", 0)
             .attr("role", "button")
             .attr("data-node", (node) => node.key)
-            .attr("aria-label", (node) => tellNode(picture.graph, node).join("; "))
+            .attr("aria-label", (node) => tellNode(picture.graph, node).concat(tellPeers(picture.graph, node)).join("; "))
             .call(drag)
-            .on("keydown", (node) => d3.event.key === "Enter" && toggle(node))
+            .on("keydown", press)
             .on("mousemove", (node) => commtap.showBeside(d3.event, tellNode(picture.graph, node)))
             .on("mouseleave", () => commtap.showBeside(d3.event, null));
         picture.groups
@@ -248,7 +274,8 @@
             commtap.element("p", {class: "note"}, "Colour: what share of the time in communication something moved, 0",
                 commtap.element("span", {class: "ramp"}), " 1; the rest was waiting. Larger: more of both. " +
                 (graph.edges.some((edge) => edge.estimated) ? "Dashed: estimated. " : "") +
-                "Drag a node to move it, drag beside nodes to choose some, Enter chooses one, a right click all." +
+                "Drag a node, or press arrow keys on it, to move it; drag beside nodes to choose some, Enter chooses one, or " +
+                "one more, Escape or a right click all." +
                 (graph.leftOut > 0 ? " Left out: " + commtap.format.count(graph.leftOut) + " that communicated less." : ""))
         );
         holder.dataset.nodes = graph.nodes.length;

@@ -6,14 +6,15 @@
 {
     const columns = function () {
         const column = commtap.column;
+        const atMost = (row) => row.posted_sizes > 0; // receives without a status
         return [
             column("op", "operation", {left: true}),
             column("source", "timed by", {left: true}),
             column("comm_name", "communicator", {left: true}),
             column("comm_size", "size"),
-            column("bytes", "bytes"),
+            column("bytes", "bytes", {atMost}),
             column("count", "calls", {heat: true}),
-            column("bytes_total", "in all", {text: commtap.format.bytes, heat: true}),
+            column("bytes_total", "in all", {text: commtap.format.bytes, heat: true, atMost}),
             column("time_total_us", "time", {heat: true}),
             column("time_avg_us", "mean"),
             column("time_p50_us", "median"),
@@ -24,6 +25,15 @@
         ];
     };
 
+    /** Below figures with receives of which only the buffer's size is known: that they are such, how they are marked, more. */
+    commtap.notePostedSizes = function (node, mark, more) {
+        const posted = d3.sum(commtap.block("report").summary, (row) => row.posted_sizes);
+        if (posted > 0) {
+            node.append(commtap.element("p", {class: "note"}, commtap.format.number(posted, "receive") + " had no status: " +
+                "sizes are those of the buffers" + (mark || "") + ", not of what came" + (more || "") + "."));
+        }
+    };
+
     const draw = function (node) {
         const report = commtap.block("report");
         const table = new commtap.Table(node, columns(), {
@@ -31,11 +41,7 @@
             search: (row) => [row.op, row.comm_name, row.source].join(" "),
         });
         table.show(report.summary);
-        const posted = d3.sum(report.summary, (row) => row.posted_sizes);
-        if (posted > 0) {
-            node.append(commtap.element("p", {class: "note"}, commtap.format.number(posted, "receive") + " had no " +
-                "status: sizes are those of the buffers, not of what came; rows with such have no bandwidth."));
-        }
+        commtap.notePostedSizes(node, " (\u2264)", "; rows with such have no bandwidth");
         node.append(commtap.element("h3", null, "Waits by call site"));
         const column = commtap.column;
         const sites = new commtap.Table(

@@ -115,6 +115,7 @@
             state.node,
             state.more
         );
+        commtap.notePostedSizes(node);
         redraw();
     };
 
