@@ -203,7 +203,8 @@ def test_several_devices_in_one_process(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["events", "kernel"])
-@pytest.mark.parametrize("scene", ["come-and-go", "threads", "given-up", "twice", "streams", "reset", "both", "inside"])
+@pytest.mark.parametrize("scene", ["come-and-go", "threads", "given-up", "twice", "streams", "reset", "both", "inside",
+                                   "updated"])
 def test_what_was_made_was_timed_or_counted_as_lost(scene, mode, tmp_path):
     """By the programs' own account, which do to graphs, streams and devices what is seldom done."""
     (tmp_path / "ids").mkdir()

@@ -41,6 +41,9 @@
     X(CUDA_ERROR_CAPTURED_EVENT, 907, "operation not permitted on an event last recorded in a capturing stream")       \
     X(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, 908,                                                                     \
       "attempt to terminate a thread-local capture sequence from another thread")                                      \
+    X(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, 910,                                                                       \
+      "the graph update was not performed because it included changes which violated constraints specific to "         \
+      "instantiated graph update")                                                                                     \
     X(CUDA_ERROR_UNKNOWN, 999, "unknown error")
 
 /* X(name, value): every other constant. */
@@ -67,6 +70,8 @@
     X(CU_GRAPH_NODE_TYPE_EMPTY, 5)                                                                                     \
     X(CU_GRAPH_NODE_TYPE_WAIT_EVENT, 6)                                                                                \
     X(CU_GRAPH_NODE_TYPE_EVENT_RECORD, 7)                                                                              \
+    X(CU_GRAPH_EXEC_UPDATE_SUCCESS, 0)                                                                                 \
+    X(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, 2)                                                                  \
     X(CUDA_GRAPH_INSTANTIATE_SUCCESS, 0)                                                                               \
     X(CU_MEMORYTYPE_HOST, 1)                                                                                           \
     X(CU_MEMORYTYPE_DEVICE, 2)                                                                                         \
@@ -122,6 +127,7 @@ typedef unsigned CUgraphNodeType;
 typedef unsigned CUpointer_attribute;
 typedef unsigned CUdriverProcAddressQueryResult;
 typedef unsigned CUgraphInstantiateResult;
+typedef unsigned CUgraphExecUpdateResult;
 
 typedef struct CUuuid_st {
     char bytes[16];
@@ -138,6 +144,11 @@ typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st {
     CUgraphNode hErrNode_out;
     CUgraphInstantiateResult result_out;
 } CUDA_GRAPH_INSTANTIATE_PARAMS;
+
+typedef struct CUgraphExecUpdateResultInfo_st {
+    CUgraphExecUpdateResult result;
+    CUgraphNode errorNode, errorFromNode;
+} CUgraphExecUpdateResultInfo;
 
 typedef struct CUlaunchConfig_st {
     unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
@@ -270,6 +281,7 @@ typedef struct CUlaunchConfig_st {
     X(cuGraphInstantiateWithParams, (CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS * parameters))   \
     X(cuGraphUpload, (CUgraphExec exec, CUstream stream))                                                              \
     X(cuGraphLaunch, (CUgraphExec exec, CUstream stream))                                                              \
+    X(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo * info))                     \
     X(cuGraphExecDestroy, (CUgraphExec exec))                                                                          \
     X(cuGetProcAddress, (const char *name, void **function, int version, uint64_t flags))                              \
     X(cuGetProcAddress_v2,                                                                                             \

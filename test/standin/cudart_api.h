@@ -42,6 +42,7 @@
     X(cudaErrorStreamCaptureImplicit, 906)                                                                             \
     X(cudaErrorCapturedEvent, 907)                                                                                     \
     X(cudaErrorStreamCaptureWrongThread, 908)                                                                          \
+    X(cudaErrorGraphExecUpdateFailure, 910)                                                                            \
     X(cudaErrorUnknown, 999)
 
 #define STANDIN_CUDART_MEMORY_TYPES(X)                                                                                 \
@@ -122,6 +123,11 @@ typedef struct cudaGraphInstantiateParams_st {
     cudaGraphNode_t errNode_out;
     unsigned result_out;
 } cudaGraphInstantiateParams;
+
+typedef struct cudaGraphExecUpdateResultInfo_st {
+    unsigned result;
+    cudaGraphNode_t errorNode, errorFromNode;
+} cudaGraphExecUpdateResultInfo;
 
 struct cudaPointerAttributes {
     enum cudaMemoryType type;
@@ -216,6 +222,7 @@ STANDIN_CUDART_LAYOUTS(STANDIN_ASSERT_LAYOUT)
       (cudaGraphExec_t * exec, cudaGraph_t graph, cudaGraphInstantiateParams * parameters))                            \
     X(cudaGraphUpload, (cudaGraphExec_t exec, cudaStream_t stream))                                                    \
     X(cudaGraphLaunch, (cudaGraphExec_t exec, cudaStream_t stream))                                                    \
+    X(cudaGraphExecUpdate, (cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo * info))            \
     X(cudaGraphExecDestroy, (cudaGraphExec_t exec))                                                                    \
     X(cudaGraphDestroy, (cudaGraph_t graph))                                                                           \
     X(cudaLaunchHostFunc, (cudaStream_t stream, cudaHostFn_t function, void *argument))                                \

@@ -7,8 +7,9 @@
  * Known to differ from CUDA: kernels take their place in a stream but do not run; destroying or resetting a context
  * drops what has not begun and waits for what runs; cuEventElapsedTime and cuMemGetInfo count as unsafe under capture
  * (stricter than CUDA documents); cuMemAllocAsync and cuMemFreeAsync under capture return 801; instantiated graphs
- * cannot be updated; the per-thread default stream only by its handle 2, not by functions of its own (_ptsz); no IPC.
- * All of this follows CUDA's manual; it has not been compared with a real driver.
+ * are updated where nodes are of the same kinds in the same order; the per-thread default stream only by its handle 2,
+ * not by functions of its own (_ptsz); no IPC. All of this follows CUDA's manual; it has not been compared with a real
+ * driver.
  *
  * Environment, read once at cuInit:
  *   STANDIN_DEVICES=n              devices in the machine, 0 to 64 (default 4); 0 makes cuInit return 100

@@ -205,6 +205,28 @@ static void scene_inside(void) {
     }
 }
 
+/* An executable graph is updated with new captures, some that run still, as decoders and schedulers do; one that is of
+ * another shape is refused, and what was goes on. */
+static void scene_updated(void) {
+    cudaGraph_t graph, longer;
+    cudaGraphExecUpdateResultInfo info;
+    cudaGraphExec_t executable = capture(stream, 2, NULL), unused = capture(stream, 3, &longer);
+    OK(cudaGraphExecDestroy(unused));
+    for (int i = 0; i < 40; i++) {
+        replay(executable, stream, 2);
+        if (i % 2)
+            OK(cudaStreamSynchronize(stream));
+        if (cudaGraphExecUpdate(executable, longer, &info) != cudaErrorGraphExecUpdateFailure)
+            OK(1);
+        (void)cudaGetLastError();
+        replay(executable, stream, 2);
+        OK(cudaGraphExecDestroy(capture(stream, 2, &graph)));
+        OK(cudaGraphExecUpdate(executable, graph, &info));
+        OK(cudaGraphDestroy(graph));
+        replay(executable, i % 3 ? stream : other, 2);
+    }
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
@@ -216,7 +238,8 @@ int main(int argc, char **argv) {
                   {"streams", scene_streams},
                   {"reset", scene_reset},
                   {"both", scene_both},
-                  {"inside", scene_inside}};
+                  {"inside", scene_inside},
+                  {"updated", scene_updated}};
     if (argc < 5)
         return 2;
     rank = atoi(argv[2]);

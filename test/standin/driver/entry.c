@@ -56,6 +56,7 @@ static const struct {
     {"cuStreamGetCaptureInfo", 12030, "cuStreamGetCaptureInfo_v3"},
     {"cuStreamGetCaptureInfo", 11030, "cuStreamGetCaptureInfo_v2"},
     {"cuStreamGetCaptureInfo", 10010, "cuStreamGetCaptureInfo"},
+    {"cuGraphExecUpdate", 12000, "cuGraphExecUpdate_v2"},
     {"cuGraphInstantiate", 12000, "cuGraphInstantiateWithFlags"},
     {"cuGraphInstantiate", 11000, "cuGraphInstantiate_v2"},
     {"cuEventElapsedTime", 12080, "cuEventElapsedTime_v2"},

@@ -333,6 +333,46 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
     LEAVE(CUDA_SUCCESS);
 }
 
+static void exec_drop_nodes(CUgraphExec exec) {
+    for (size_t i = 0; i < exec->count; i++) {
+        command_drop(exec->nodes[i].command);
+        free(exec->nodes[i].after);
+    }
+    free(exec->nodes);
+}
+
+/* The same kinds of nodes with the same dependencies. */
+static bool is_alike(CUgraphExec exec, CUgraph graph) {
+    bool alike = exec->count == graph->nodes.count;
+    for (size_t i = 0; alike && i < exec->count; i++) {
+        const struct exec_node *own = &exec->nodes[i];
+        CUgraphNode node = graph->nodes.items[i];
+        alike = own->command->kind == node->command->kind && own->after_count == node->after.count &&
+                own->lane == node->lane;
+        for (size_t j = 0; alike && j < own->after_count; j++)
+            alike = own->after[j] == node->after.items[j]->index;
+    }
+    return alike;
+}
+
+/* What runs is not changed. */
+EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info) {
+    ENTER();
+    CUresult result = info ? exec_check(exec) : CUDA_ERROR_INVALID_VALUE;
+    if (!result)
+        result = graph_check(graph);
+    if (result)
+        LEAVE(result);
+    *info = (CUgraphExecUpdateResultInfo){.result = CU_GRAPH_EXEC_UPDATE_SUCCESS};
+    if (!is_alike(exec, graph)) {
+        info->result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+        LEAVE(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+    }
+    exec_drop_nodes(exec);
+    exec_copy_nodes(exec, graph);
+    LEAVE(CUDA_SUCCESS);
+}
+
 EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
     ENTER();
     CUresult result = exec_check(exec);
@@ -340,11 +380,7 @@ EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
         LEAVE(result);
     for (unsigned i = 0; i + 1 < exec->lanes && !context_check(exec->context); i++)
         stream_close(exec->branches[i]);
-    for (size_t i = 0; i < exec->count; i++) {
-        command_drop(exec->nodes[i].command);
-        free(exec->nodes[i].after);
-    }
-    free(exec->nodes);
+    exec_drop_nodes(exec);
     free(exec->branches);
     work_drop(exec->last_launch);
     object_retire(exec);

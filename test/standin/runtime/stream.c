@@ -164,6 +164,10 @@ EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
     FORWARD(cuGraphLaunch(exec, stream));
 }
 
+EXPORT cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo *info) {
+    FORWARD(cuGraphExecUpdate_v2(exec, graph, (CUgraphExecUpdateResultInfo *)(void *)info));
+}
+
 EXPORT cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
     FORWARD(cuGraphExecDestroy(exec));
 }
