@@ -229,6 +229,17 @@ def test_calls_that_are_in_progress(tmp_path):
     assert [record["seq"] for record in of_kind(directory, "gpu") if record["rank"] == 0] == [0, 1, 2, 3]
 
 
+def test_children_of_communicators_in_progress_are_the_same_on_all_ranks(tmp_path):
+    directory, books = play("nonblocking-split", 2, tmp_path)
+    agree(directory, books)
+    rows = [row for row in jobs.summary(directory)["summary"] if row["op"] == "ncclAllReduce"]
+    assert len({row["comm"] for row in rows}) == 1
+    assert sorted((row["source"], row["comm_size"], row["count"]) for row in rows) == [("gpu-event", 2, 8),
+                                                                                       ("host", 2, 8)]
+    assert jobs.report(directory)["coverage"]["matched_share"] == 1
+    assert not any(finding["code"] == "unseen_calls" for finding in jobs.report(directory)["findings"])
+
+
 def test_refused_calls_take_no_number(tmp_path):
     directory, books = play("errors", 2, tmp_path)
     agree(directory, books)

@@ -307,6 +307,30 @@ static void scene_nonblocking(void) {
     CALL(0, ncclCommDestroy, comm);
 }
 
+/* The parent is in progress until the child's handle is there; then the child is like any other. */
+static void scene_nonblocking_split(void) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclComm_t comm = NULL, child = NULL;
+    ncclUniqueId id = agree_on_id();
+    config.blocking = 0;
+    ledger_add("ncclCommInitRankConfig", 0);
+    ncclResult_t result = REACH(ncclCommInitRankConfig)(&comm, ranks, id, rank, &config);
+    expect("init", result == ncclInProgress ? ncclSuccess : result, ncclSuccess);
+    wait_until_done(comm);
+    ledger_add("ncclCommSplit", 0);
+    expect("split", REACH(ncclCommSplit)(comm, 0, rank, &child, NULL), ncclInProgress);
+    wait_until_done(comm);
+    for (int i = 0; i < 4; i++) {
+        ledger_add("ncclAllReduce", BYTES(50));
+        result = REACH(ncclAllReduce)(from, to, 50, ncclFloat32, ncclSum, child, stream);
+        expect("reduce", result == ncclInProgress ? ncclSuccess : result, ncclSuccess);
+        wait_until_done(child);
+    }
+    settle();
+    CALL(0, ncclCommDestroy, child);
+    CALL(0, ncclCommDestroy, comm);
+}
+
 /* Refused calls are counted as failed and take no number. */
 static void scene_errors(void) {
     ncclComm_t comm = make_communicator();
@@ -421,10 +445,19 @@ static const struct scene {
     const char *name;
     void (*play)(void);
 } scenes[] = {
-    {"all", scene_all},         {"patterns", scene_patterns}, {"profiled", scene_profiled},
-    {"alone", scene_alone},     {"devices", scene_devices},   {"nonblocking", scene_nonblocking},
-    {"errors", scene_errors},   {"refused", scene_refused},   {"simulated", scene_simulated},
-    {"windows", scene_windows}, {"abort", scene_abort},       {"configured", scene_configured},
+    {"all", scene_all},
+    {"patterns", scene_patterns},
+    {"profiled", scene_profiled},
+    {"alone", scene_alone},
+    {"devices", scene_devices},
+    {"nonblocking", scene_nonblocking},
+    {"nonblocking-split", scene_nonblocking_split},
+    {"errors", scene_errors},
+    {"refused", scene_refused},
+    {"simulated", scene_simulated},
+    {"windows", scene_windows},
+    {"abort", scene_abort},
+    {"configured", scene_configured},
 };
 
 #ifdef MODULE

@@ -291,15 +291,21 @@ static ncclResult_t run(struct collected *c) {
 static void set_async_errors(struct collected *c, ncclResult_t error) {
     for (struct plan *p = c->plans; p; p = p->next)
         p->comm->async_error = error;
-    for (struct job *j = c->jobs; j; j = j->next)
+    for (struct job *j = c->jobs; j; j = j->next) {
         j->comm->async_error = error;
+        if (j->parent) /* it is busy until the child's handle is there */
+            j->parent->async_error = error;
+    }
 }
 
 static void *helper(void *argument) {
     struct collected *c = argument;
     set_async_errors(c, run(c));
-    for (struct job *j = c->jobs; j; j = j->next)
+    for (struct job *j = c->jobs; j; j = j->next) {
         communicator_drop(j->comm);
+        if (j->parent)
+            communicator_drop(j->parent);
+    }
     discard(c);
     free(c);
     return NULL;
@@ -312,8 +318,11 @@ static ncclResult_t run_in_helper(const struct collected *collected) {
         return ncclSystemError;
     *c = *collected;
     set_async_errors(c, ncclInProgress);
-    for (struct job *j = c->jobs; j; j = j->next)
+    for (struct job *j = c->jobs; j; j = j->next) {
         communicator_hold(j->comm);
+        if (j->parent)
+            communicator_hold(j->parent);
+    }
     if (pthread_create(&thread, NULL, helper, c) != 0)
         abort();
     pthread_detach(thread);
