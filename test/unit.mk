@@ -38,3 +38,6 @@ $(SAN)/commtap: $(SAN)/analyzer/main.o $(SAN)/libstages.a
 
 $(UNIT_PROGRAMS): $(SAN)/%: $(SAN)/%.o $(SAN)/libhelpers.a $(SAN)/libstages.a
 	$(CC) $(SAN_FLAGS) -pthread $^ $(SAN_LIBS) -o $@
+
+# Its walks go on in another process.
+$(SAN)/test/unit/test_parcel_states: SAN_LIBS += -Wl,--wrap=match_run_among

@@ -74,6 +74,21 @@ void parcel_bytes(struct parcel *parcel, void *data, size_t size) {
     parcel->at += size;
 }
 
+void parcel_flag(struct parcel *parcel, bool *flag) {
+    unsigned char value = parcel->packs && *flag;
+    parcel_field(parcel, &value);
+    if (value > 1)
+        parcel->failed = true;
+    if (!parcel->packs && !parcel->failed)
+        *flag = value == 1;
+}
+
+bool parcel_is_there(struct parcel *parcel, bool there) {
+    bool is = parcel->packs && there;
+    parcel_flag(parcel, &is);
+    return is;
+}
+
 /* Whether so many items, of which each fills at least a byte, can be there yet. */
 static bool can_follow(struct parcel *parcel, size_t count, size_t item_bytes) {
     if (!parcel->failed && count > (parcel->size - parcel->at) / item_bytes)

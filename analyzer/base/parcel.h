@@ -61,11 +61,17 @@ void parcel_bytes(struct parcel *parcel, void *data, size_t size);
  * their number alone. */
 void parcel_items(struct parcel *parcel, void *items, size_t count, size_t item_bytes);
 
+/* A bool, which is nothing else on the other end either. */
+void parcel_flag(struct parcel *parcel, bool *flag);
+
+/* Whether a part is there that not all states have: `there` when packing, else what it was then. */
+bool parcel_is_there(struct parcel *parcel, bool there);
+
 /* What parcel_list, parcel_array and parcel_table are made of. Unpacking, what is there is freed first. */
 void *parcel_take_list(struct parcel *parcel, void *items, size_t *count, size_t item_bytes);
 void parcel_take_table(struct parcel *parcel, struct hash_table *table, size_t key_bytes, size_t item_bytes);
 
-/* A variable or member that holds no pointer. */
+/* A variable or member that is no bool and holds no pointer. */
 #define parcel_field(parcel, field) parcel_bytes((parcel), (field), sizeof *(field))
 
 /* An array as grow_list (grow.h) makes it: `items` and `count` are variables or members. */

@@ -136,6 +136,13 @@ void exchanges_merge(struct exchanges *into, const struct exchanges *from) {
         keep_end(into, &from->ends[i]);
 }
 
+void exchanges_parcel(struct exchanges *exchanges, struct parcel *parcel) {
+    parcel_array(parcel, exchanges->ends, exchanges->count, exchanges->room);
+    parcel_field(parcel, &exchanges->limit);
+    parcel_items(parcel, exchanges->open, exchanges->clock->dump_count, sizeof *exchanges->open);
+    parcel_flag(parcel, &exchanges->no_memory);
+}
+
 /* ---- messages ------------------------------------------------------------------------------------------------ */
 
 static uint32_t clamped(int64_t ns) {

@@ -19,6 +19,7 @@
 #define COMMTAP_LINKS_EXCHANGES_H
 
 #include "analyzer/base/log_bins.h"
+#include "analyzer/base/parcel.h"
 #include "analyzer/match/instances.h"
 
 enum {
@@ -76,6 +77,8 @@ void exchanges_add(struct exchanges *exchanges, const struct match_message *mess
 void exchanges_finish(struct exchanges *exchanges);
 /* Adds another worker's, finished. */
 void exchanges_merge(struct exchanges *into, const struct exchanges *from);
+/* Packs or unpacks one worker's, finished or not. */
+void exchanges_parcel(struct exchanges *exchanges, struct parcel *parcel);
 
 /* The pairs with at least `least` judged messages, sorted by size, from, to; to be freed. Reorders what was gathered.
  * NULL: none, or memory is short (no_memory is set then). */

@@ -91,6 +91,12 @@ void group_links_merge(struct group_links *into, const struct group_links *from)
     }
 }
 
+void group_links_parcel(struct group_links *groups, struct parcel *parcel) {
+    parcel_table(parcel, &groups->cells, struct group_cell);
+    parcel_flag(parcel, &groups->overflow);
+    parcel_flag(parcel, &groups->no_memory);
+}
+
 /* ---- communicators against their like -------------------------------------------------------- */
 
 /* A communicator as one function and size shows it; of all its, the one that took most time. */

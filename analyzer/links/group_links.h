@@ -19,6 +19,7 @@
 
 #include "analyzer/base/hash_table.h"
 #include "analyzer/base/log_bins.h"
+#include "analyzer/base/parcel.h"
 #include "analyzer/match/instances.h"
 
 enum {
@@ -86,6 +87,8 @@ void group_links_free(struct group_links *groups);
 void group_links_add(struct group_links *groups, const struct match_instance *instance);
 /* Sums: the same in any order. */
 void group_links_merge(struct group_links *into, const struct group_links *from);
+/* Packs or unpacks one worker's. */
+void group_links_parcel(struct group_links *groups, struct parcel *parcel);
 
 /* Writes what slow communicators accuse, the costliest first, at most `most`; returns how many. `explained` (per dump):
  * communicators with such a member are left out, for something else makes them slow. None where memory is short

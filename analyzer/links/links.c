@@ -105,6 +105,13 @@ void links_merge(struct links *into, const struct links *from) {
     exchanges_merge(&into->exchanges, &from->exchanges);
 }
 
+void links_parcel(struct links *links, struct parcel *parcel) {
+    parcel_table(parcel, &links->cells, struct link_cell);
+    exchanges_parcel(&links->exchanges, parcel);
+    parcel_flag(parcel, &links->overflow);
+    parcel_flag(parcel, &links->no_memory);
+}
+
 /* ---- judging --------------------------------------------------------------------------------------------------- */
 
 /* Figures of different kinds are not compared: the exchanged ones' sizes follow the others'. */

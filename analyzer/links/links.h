@@ -67,6 +67,8 @@ void links_finish(struct links *links);
 
 /* Adds another worker's, finished: the same in any order. */
 void links_merge(struct links *into, const struct links *from);
+/* Packs or unpacks one worker's, finished or not. */
+void links_parcel(struct links *links, struct parcel *parcel);
 
 /* Standard deviation of ln of the median, where count >= LINK_MESSAGES_MIN. */
 double link_cell_error(const struct link_cell *cell);

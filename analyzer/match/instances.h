@@ -163,7 +163,8 @@ struct match_sink {
      * enum epoch_need. */
     void (*epoch)(void *state, const struct match_message *message);
     /* Packs what a worker has gathered when all has been handed out, or unpacks it into the same worker's state in
-     * another process, where it has gathered nothing (parcel.h): that is then as if it had gathered it there. Dumps,
+     * another process, where it has gathered nothing (parcel.h): what follows the walk finds it as if it had been
+     * gathered there. Several workers' may be packed or unpacked at a time. Dumps,
      * communicators, calls, lanes and tickets have the same numbers in all processes. NULL: the states stay at home. */
     void (*parcel)(void *state, struct parcel *parcel);
     /* Called now and then by the first worker with the share of the records done, in 1/1000. */

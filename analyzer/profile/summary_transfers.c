@@ -50,9 +50,13 @@ static void take_instance(void *state, const struct match_instance *instance) {
     waits_add(state, instance);
 }
 
+static void worker_parcel(void *state, struct parcel *parcel) {
+    waits_parcel(state, parcel);
+}
+
 static bool walk_instances(struct waits *sum, const struct common_clock *clock, const struct match_directory *directory,
                            struct team *team, unsigned threads) {
-    const struct match_sink sink = {.instance = take_instance};
+    const struct match_sink sink = {.instance = take_instance, .parcel = worker_parcel};
     struct waits waits[MATCH_WORKERS_MAX] = {0};
     void *states[MATCH_WORKERS_MAX];
     struct match_totals totals;

@@ -23,6 +23,7 @@
 #ifndef COMMTAP_REPLAY_REPLAY_H
 #define COMMTAP_REPLAY_REPLAY_H
 
+#include "analyzer/base/parcel.h"
 #include "analyzer/match/cut.h"
 #include "analyzer/match/match.h"
 
@@ -86,6 +87,11 @@ void replay_add_record(struct replay_build *build, unsigned worker, const struct
 void replay_add_instance(struct replay_build *build, unsigned worker, const struct match_instance *instance);
 void replay_add_message(struct replay_build *build, unsigned worker, const struct match_message *message);
 void replay_add_epoch(struct replay_build *build, unsigned worker, const struct match_message *need);
+
+/* Packs what a worker was handed, or unpacks it into the same worker of a build that has taken nothing from it ... */
+void replay_parcel(struct replay_build *build, unsigned worker, struct parcel *parcel);
+/* ... and the records of a dump, which are one worker's. */
+void replay_parcel_dump(struct replay_build *build, size_t dump, struct parcel *parcel);
 
 /* Makes the graph. Ends `build`. Returns false when memory is, or was, short; the caller frees with replay_free in
  * every case. The result of every run is the same for any number of workers. */

@@ -280,6 +280,32 @@ void replay_add_epoch(struct replay_build *build, unsigned worker, const struct 
     replay_add_link(g, link);
 }
 
+/* ---- several processes ------------------------------------------------------------------------------------------- */
+
+void replay_parcel(struct replay_build *build, unsigned worker, struct parcel *parcel) {
+    struct replay_gathered *g = &build->gathered[worker];
+    size_t kinds = build->directory->call_count * REPLAY_SIZES;
+    parcel_array(parcel, g->links, g->link_count, g->link_room);
+    parcel_array(parcel, g->members, g->member_count, g->member_room);
+    if (parcel_is_there(parcel, g->sends != NULL)) {
+        if (!g->sends)
+            g->sends = calloc(kinds, sizeof *g->sends);
+        if (g->sends)
+            parcel_items(parcel, g->sends, kinds, sizeof *g->sends);
+        else
+            parcel->failed = true;
+    }
+    parcel_flag(parcel, &g->no_memory);
+}
+
+/* What is open on the lanes is of use only to who adds records. */
+void replay_parcel_dump(struct replay_build *build, size_t dump, struct parcel *parcel) {
+    struct dump_nodes *history = &build->histories[dump];
+    parcel_array(parcel, history->nodes, history->count, history->room);
+    parcel_list(parcel, history->stretch_of, history->flow_count);
+    parcel_field(parcel, &history->segment);
+}
+
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
 bool replay_finish(struct replay *replay, struct replay_build *build) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "analyzer/base/grow.h"
+#include "analyzer/base/parcel.h"
 #include "analyzer/match/match.h"
 #include "analyzer/waits/waits.h"
 
@@ -36,10 +37,12 @@ struct step_worker {
     const struct step_span *spans; /* of all steps */
     size_t *last;                  /* per dump: the step asked for last */
     bool ascending;                /* no step ends before the one before it */
-    struct tally *tallies;
+    struct tally *tallies;         /* of all steps */
+    size_t tally_count;
     struct waits waits;
     struct kept_wait *kept;
     size_t kept_count, kept_room;
+    size_t told;         /* of waits, whether they were kept or not */
     size_t *kept_in_all; /* by all workers */
     bool no_memory;
 };
@@ -69,6 +72,7 @@ static struct tally *tally_at(const struct step_worker *worker, size_t dump, int
 
 static void take_wait(void *context, const struct told_wait *wait) {
     struct step_worker *worker = context;
+    worker->told++;
     if (__atomic_add_fetch(worker->kept_in_all, 1, __ATOMIC_RELAXED) > WAITS_MOST)
         return;
     if (!grow_by_one(worker->kept, worker->kept_count, worker->kept_room)) {
@@ -161,6 +165,17 @@ static void take_record(void *state, const struct match_record *item) {
         tally->parts += item->message_count > 0 ? item->message_count : 1;
 }
 
+static void worker_parcel(void *state, struct parcel *parcel) {
+    struct step_worker *worker = state;
+    waits_parcel(&worker->waits, parcel);
+    parcel_items(parcel, worker->tallies, worker->tally_count, sizeof *worker->tallies);
+    parcel_array(parcel, worker->kept, worker->kept_count, worker->kept_room);
+    parcel_field(parcel, &worker->told);
+    parcel_flag(parcel, &worker->no_memory);
+    if (!parcel->packs)
+        __atomic_add_fetch(worker->kept_in_all, worker->told, __ATOMIC_RELAXED);
+}
+
 /* ---- by step ----------------------------------------------------------------------------------------------------- */
 
 static int compare_waits(const void *a, const void *b) {
@@ -244,7 +259,8 @@ static bool walk_waits(struct step_worker *work, const struct common_clock *cloc
                                     .message = take_message,
                                     .sent = take_sent,
                                     .epoch = take_epoch,
-                                    .record = take_record};
+                                    .record = take_record,
+                                    .parcel = worker_parcel};
     void *states[MATCH_WORKERS_MAX];
     struct match_totals totals;
     unsigned workers = match_workers_among(team, threads);
@@ -295,6 +311,7 @@ bool step_waits_fill(struct steps *steps, const struct common_clock *clock, cons
                                        .ascending = ascending,
                                        .last = calloc(steps->rank_count + 1, sizeof *work[w].last),
                                        .kept_in_all = &kept_in_all,
+                                       .tally_count = all,
                                        .tallies = calloc(all + 1, sizeof *work[w].tallies)};
         done = waits_init(&work[w].waits, clock, directory) && work[w].tallies && work[w].last && done;
         work[w].waits.listener =

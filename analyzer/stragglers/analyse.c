@@ -91,6 +91,7 @@ static void take_record(void *state, const struct match_record *item) {
     struct analysis_worker *worker = state;
     struct straggler_analysis *analysis = worker->analysis;
     const struct call_name *call = item->call == CALL_UNKNOWN ? NULL : analysis->directory->calls[item->call].name;
+    analysis->reader_of[item->dump] = worker->number + 1;
     delay_costs_add_record(worker->delay_costs, worker->number, item);
     links_note(&worker->links, item, call);
     replay_add_record(worker->replay, worker->number, item);
@@ -98,6 +99,36 @@ static void take_record(void *state, const struct match_record *item) {
     call_profile_add(&analysis->profiles[item->dump], item);
     bool launch = item->record->kind == RECORD_EXPOSED || (call && call->api == API_NCCL);
     if (launch && !rank_launches_add(&analysis->launches[item->dump], item))
+        __atomic_store_n(&analysis->no_memory, true, __ATOMIC_RELAXED);
+}
+
+/* What its records say of a dump, all of which came to one worker. */
+static void dump_parcel(struct analysis_worker *worker, size_t dump, struct parcel *parcel) {
+    struct straggler_analysis *analysis = worker->analysis;
+    analysis->reader_of[dump] = worker->number + 1;
+    delay_costs_parcel_dump(worker->delay_costs, dump, parcel);
+    replay_parcel_dump(worker->replay, dump, parcel);
+    rank_times_parcel(&analysis->times[dump], parcel);
+    call_profile_parcel(&analysis->profiles[dump], parcel);
+    rank_launches_parcel(&analysis->launches[dump], parcel);
+}
+
+static void worker_parcel(void *state, struct parcel *parcel) {
+    struct analysis_worker *worker = state;
+    struct straggler_analysis *analysis = worker->analysis;
+    waits_parcel(&worker->waits, parcel);
+    if (worker->filter)
+        waits_parcel(&worker->shown, parcel);
+    links_parcel(&worker->links, parcel);
+    group_links_parcel(&worker->groups, parcel);
+    delay_costs_parcel(worker->delay_costs, worker->number, parcel);
+    replay_parcel(worker->replay, worker->number, parcel);
+    for (size_t d = 0; d < analysis->directory->dump_count; d++)
+        if (parcel_is_there(parcel, analysis->reader_of[d] == worker->number + 1))
+            dump_parcel(worker, d, parcel);
+    bool no_memory = __atomic_load_n(&analysis->no_memory, __ATOMIC_RELAXED);
+    parcel_flag(parcel, &no_memory);
+    if (no_memory)
         __atomic_store_n(&analysis->no_memory, true, __ATOMIC_RELAXED);
 }
 
@@ -156,6 +187,7 @@ static bool walk_with(struct straggler_analysis *analysis, struct delay_costs_bu
     sink->message = take_message;
     sink->sent = take_sent;
     sink->epoch = take_epoch;
+    sink->parcel = worker_parcel;
     done = done && match_run_among(request->team, analysis->clock, analysis->directory, sink, states, request->workers,
                                    &analysis->totals);
     for (unsigned w = 0; w < workers; w++) {
@@ -211,10 +243,11 @@ static bool prepare(struct straggler_analysis *analysis) {
     analysis->leads = calloc(count, sizeof *analysis->leads);
     analysis->launches = calloc(count, sizeof *analysis->launches);
     analysis->profiles = calloc(count, sizeof *analysis->profiles);
+    analysis->reader_of = calloc(count, sizeof *analysis->reader_of);
     analysis->class_of = malloc(count * sizeof *analysis->class_of);
     analysis->stage_of = calloc(count, sizeof *analysis->stage_of);
     if (!analysis->class_of || !analysis->stage_of || !analysis->times || !analysis->ranks || !analysis->leads ||
-        !analysis->launches || !analysis->profiles ||
+        !analysis->launches || !analysis->profiles || !analysis->reader_of ||
         !comparison_groups_choose(&analysis->comparison_groups, analysis->directory) ||
         !message_cuts_choose(&analysis->comparison_groups, analysis->directory, analysis->clock))
         return false;
@@ -469,6 +502,7 @@ void straggler_analysis_free(struct straggler_analysis *analysis) {
     free(analysis->leads);
     free(analysis->hidden);
     free(analysis->profiles);
+    free(analysis->reader_of);
     free(analysis->class_of);
     free(analysis->stage_of);
     free(analysis->stragglers);

@@ -33,6 +33,15 @@ void call_profile_add(struct call_profile *profile, const struct match_record *i
         profile->calls[profile->count++] = (struct profiled_call){record->comm, item->call, direction, 1};
 }
 
+void call_profile_parcel(struct call_profile *profile, struct parcel *parcel) {
+    parcel_field(parcel, &profile->count);
+    if (profile->count > CALL_PROFILE_MOST) {
+        profile->count = 0;
+        parcel->failed = true;
+    }
+    parcel_bytes(parcel, profile->calls, profile->count * sizeof *profile->calls);
+}
+
 /* What one rank calls, and what of it is part of every stretch. */
 struct class_view {
     const struct call_profile *profile;

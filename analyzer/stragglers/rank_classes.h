@@ -13,6 +13,7 @@
 #ifndef COMMTAP_STRAGGLERS_RANK_CLASSES_H
 #define COMMTAP_STRAGGLERS_RANK_CLASSES_H
 
+#include "analyzer/base/parcel.h"
 #include "analyzer/match/cut.h"
 #include "analyzer/stragglers/time_batches.h"
 #include "analyzer/base/significance.h"
@@ -32,6 +33,8 @@ struct call_profile {
 
 /* Takes the rank's next record. */
 void call_profile_add(struct call_profile *profile, const struct match_record *item);
+/* Packs or unpacks it. */
+void call_profile_parcel(struct call_profile *profile, struct parcel *parcel);
 
 struct rank_classes {
     size_t count;

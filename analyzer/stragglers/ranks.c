@@ -221,6 +221,31 @@ void rank_times_add(struct rank_times *times, const struct match_record *item, c
         close_stretch(times, t0);
 }
 
+static void rank_bins_parcel(struct rank_bins *bins, struct parcel *parcel) {
+    parcel_field(parcel, &bins->shift);
+    parcel_field(parcel, &bins->first);
+    parcel_field(parcel, &bins->count);
+    if (bins->count > bins->capacity) {
+        bins->count = 0;
+        parcel->failed = true;
+    }
+    parcel_bytes(parcel, bins->self_ns, bins->count * sizeof *bins->self_ns);
+    parcel_bytes(parcel, bins->calls, bins->count * sizeof *bins->calls);
+}
+
+/* Beside what was counted, only what the end of the last stretch needs. */
+void rank_times_parcel(struct rank_times *times, struct parcel *parcel) {
+    parcel_field(parcel, &times->from_ns);
+    parcel_field(parcel, &times->to_ns);
+    parcel_field(parcel, &times->window_ns);
+    parcel_field(parcel, &times->comm_ns);
+    parcel_field(parcel, &times->self_ns);
+    rank_bins_parcel(&times->bins, parcel);
+    sampled_collectives_parcel(&times->sampled, parcel);
+    parcel_flag(parcel, &times->open);
+    parcel_field(parcel, &times->since_ns);
+}
+
 void rank_times_finish(struct rank_times *times) {
     close_stretch(times, times->to_ns);
 }

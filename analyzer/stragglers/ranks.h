@@ -47,6 +47,10 @@ void rank_times_add(struct rank_times *times, const struct match_record *item, c
 /* Ends the last stretch. */
 void rank_times_finish(struct rank_times *times);
 
+/* Packs a rank's times before they are finished, or unpacks them into times that were made alike: no more records are
+ * added to those. */
+void rank_times_parcel(struct rank_times *times, struct parcel *parcel);
+
 /* Coarsens the bins to 2^shift numbers; shift is at least the present one. */
 void rank_bins_coarsen(struct rank_bins *bins, unsigned shift);
 

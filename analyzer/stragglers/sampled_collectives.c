@@ -48,6 +48,17 @@ void sampled_collectives_add(struct sampled_collectives *sampled, uint32_t seq, 
     segment_at(sampled, index)[seq % SAMPLED_SEGMENT] = self_ns;
 }
 
+void sampled_collectives_parcel(struct sampled_collectives *sampled, struct parcel *parcel) {
+    parcel_field(parcel, &sampled->thin);
+    parcel_field(parcel, &sampled->first);
+    parcel_field(parcel, &sampled->count);
+    if (sampled->count > sampled->capacity) {
+        sampled->count = 0;
+        parcel->failed = true;
+    }
+    parcel_bytes(parcel, sampled->self_ns, (size_t)sampled->count * SAMPLED_SEGMENT * sizeof *sampled->self_ns);
+}
+
 const int64_t *sampled_collectives_segment(const struct sampled_collectives *sampled, uint32_t number) {
     if (number < sampled->first || number - sampled->first >= sampled->count)
         return NULL;

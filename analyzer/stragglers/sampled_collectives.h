@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzer/base/parcel.h"
+
 enum { SAMPLED_SEGMENT = 64 };
 
 #define SAMPLED_NONE INT64_MIN /* the collective was not seen */
@@ -32,6 +34,9 @@ void sampled_collectives_free(struct sampled_collectives *sampled);
 
 /* Takes the self time before collective `seq`; one that is older than the first segment is left out. */
 void sampled_collectives_add(struct sampled_collectives *sampled, uint32_t seq, int64_t self_ns);
+
+/* Packs or unpacks a sample that has the same room on both ends. */
+void sampled_collectives_parcel(struct sampled_collectives *sampled, struct parcel *parcel);
 
 /* Keeps only the segments whose number is a multiple of 2^thin; thin is at least the present one. */
 void sampled_collectives_thin(struct sampled_collectives *sampled, unsigned thin);

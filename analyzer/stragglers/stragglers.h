@@ -114,6 +114,7 @@ struct straggler_analysis {
     struct links links;        /* messages of every link */
     struct group_links groups; /* private: until judged */
     bool no_memory;            /* private: a worker ran out of it */
+    uint32_t *reader_of;       /* private, per dump: the worker whose records it has + 1; 0: none came */
     size_t *dump_lists;        /* private: what stragglers[].dumps points into */
 };
 

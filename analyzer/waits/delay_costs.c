@@ -122,6 +122,16 @@ struct wait_listener delay_costs_listener(struct delay_costs_build *build, unsig
     return (struct wait_listener){.context = &build->collectors[worker], .wait = take_wait, .met = take_met};
 }
 
+void delay_costs_parcel(struct delay_costs_build *build, unsigned worker, struct parcel *parcel) {
+    struct wait_collector *c = &build->collectors[worker];
+    parcel_array(parcel, c->waits, c->wait_count, c->wait_room);
+    parcel_flag(parcel, &c->no_memory);
+}
+
+void delay_costs_parcel_dump(struct delay_costs_build *build, size_t dump, struct parcel *parcel) {
+    timeline_parcel(&build->histories[dump].timeline, parcel);
+}
+
 /* ---- forwards: who met when ------------------------------------------------------------------ */
 
 HASH_TABLE_OF(meetings, struct meeting, uint64_t);

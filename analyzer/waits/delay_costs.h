@@ -81,6 +81,11 @@ struct wait_listener delay_costs_listener(struct delay_costs_build *build, unsig
 /* Takes one of a worker's records. */
 void delay_costs_add_record(struct delay_costs_build *build, unsigned worker, const struct match_record *item);
 
+/* Packs what a worker was told of, or unpacks it into the same worker of a build that has taken nothing from it ... */
+void delay_costs_parcel(struct delay_costs_build *build, unsigned worker, struct parcel *parcel);
+/* ... and the records of a dump, which are one worker's. */
+void delay_costs_parcel_dump(struct delay_costs_build *build, size_t dump, struct parcel *parcel);
+
 /* Passes the costs on. Ends `build`. Returns false when memory is, or was, short; the caller frees with
  * delay_costs_free in every case. The result is the same for any number of workers. */
 bool delay_costs_finish(struct delay_costs *costs, struct delay_costs_build *build);

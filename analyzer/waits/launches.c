@@ -53,6 +53,15 @@ bool rank_launches_add(struct rank_launches *launches, const struct match_record
     }
 }
 
+void rank_launches_parcel(struct rank_launches *launches, struct parcel *parcel) {
+    parcel_field(parcel, &launches->launches);
+    parcel_field(parcel, &launches->joined);
+    parcel_field(parcel, &launches->host_bound);
+    parcel_field(parcel, &launches->held_up_ns);
+    parcel_field(parcel, &launches->waits);
+    parcel_field(parcel, &launches->exposed_ns);
+}
+
 void rank_launches_free(struct rank_launches *launches) {
     free(launches->calls);
     free(launches->ends);

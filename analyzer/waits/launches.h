@@ -11,6 +11,7 @@
 #ifndef COMMTAP_WAITS_LAUNCHES_H
 #define COMMTAP_WAITS_LAUNCHES_H
 
+#include "analyzer/base/parcel.h"
 #include "analyzer/match/instances.h"
 
 enum {
@@ -42,6 +43,8 @@ struct rank_launches {
 
 /* Takes the rank's next record. Returns false when memory is short. */
 bool rank_launches_add(struct rank_launches *launches, const struct match_record *item);
+/* Packs a rank's figures, or unpacks them: no more records are added to those. */
+void rank_launches_parcel(struct rank_launches *launches, struct parcel *parcel);
 void rank_launches_free(struct rank_launches *launches);
 
 #endif

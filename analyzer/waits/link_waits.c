@@ -32,6 +32,12 @@ void link_waits_merge(struct link_waits *into, const struct link_waits *from) {
         link_waits_add(into, &link_waits_rows_items(&from->rows)[i]);
 }
 
+void link_waits_parcel(struct link_waits *waits, struct parcel *parcel) {
+    parcel_table(parcel, &waits->rows, struct link_waits_row);
+    parcel_flag(parcel, &waits->overflow);
+    parcel_flag(parcel, &waits->no_memory);
+}
+
 void link_waits_free(struct link_waits *waits) {
     hash_table_free(&waits->rows);
     *waits = (struct link_waits){0};

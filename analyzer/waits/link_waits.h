@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "analyzer/base/hash_table.h"
+#include "analyzer/base/parcel.h"
 
 enum { LINK_WAITS_MOST = 1 << 20 }; /* links: 64 MB with their places; where there are more, none is known */
 
@@ -37,6 +38,7 @@ struct link_waits {
 void link_waits_add(struct link_waits *waits, const struct link_waits_row *part);
 /* Whatever the order of adding and merging, the sums are the same. */
 void link_waits_merge(struct link_waits *into, const struct link_waits *from);
+void link_waits_parcel(struct link_waits *waits, struct parcel *parcel);
 void link_waits_free(struct link_waits *waits);
 
 #endif

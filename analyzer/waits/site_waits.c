@@ -29,6 +29,11 @@ void site_waits_merge(struct site_waits *into, const struct site_waits *from) {
     into->no_memory |= from->no_memory;
 }
 
+void site_waits_parcel(struct site_waits *waits, struct parcel *parcel) {
+    parcel_table(parcel, &waits->sums, struct site_wait);
+    parcel_flag(parcel, &waits->no_memory);
+}
+
 void site_waits_free(struct site_waits *waits) {
     hash_table_free(&waits->sums);
     *waits = (struct site_waits){0};

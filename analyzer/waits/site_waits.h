@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "analyzer/base/hash_table.h"
+#include "analyzer/base/parcel.h"
 
 struct site_key {
     uint32_t dump, stack;
@@ -33,6 +34,7 @@ struct site_waits {
 /* Starts zeroed. Adds to a site; stack STACK_NONE is left out. */
 void site_waits_add(struct site_waits *waits, size_t dump, uint32_t stack, int64_t wait_ns, int64_t waited_for_ns);
 void site_waits_merge(struct site_waits *into, const struct site_waits *from);
+void site_waits_parcel(struct site_waits *waits, struct parcel *parcel);
 void site_waits_free(struct site_waits *waits);
 
 /* Sums of a site; zeros where it has none. */

@@ -98,6 +98,11 @@ bool timeline_add_hole(struct timeline *timeline, int64_t until) {
     return true;
 }
 
+void timeline_parcel(struct timeline *timeline, struct parcel *parcel) {
+    parcel_list(parcel, timeline->stretches, timeline->count);
+    parcel_table(parcel, &timeline->sites, struct timeline_site);
+}
+
 size_t timeline_until(const struct timeline *timeline, int64_t at) {
     size_t low = 0, high = timeline->count;
     while (low < high) {

@@ -14,6 +14,7 @@
 #define COMMTAP_WAITS_TIMELINE_H
 
 #include "analyzer/base/hash_table.h"
+#include "analyzer/base/parcel.h"
 #include "analyzer/match/instances.h"
 
 struct stretch {
@@ -56,6 +57,9 @@ bool timeline_add(struct timeline *timeline, const struct match_directory *direc
 /* Nothing is known of the rank since its last stretch, or up to `until` where there is none: a stretch that is neither
  * work nor a call. Returns false when memory is short. */
 bool timeline_add_hole(struct timeline *timeline, int64_t until);
+
+/* Packs a rank's whole time, or unpacks it into a fresh timeline: no more records are added to that. */
+void timeline_parcel(struct timeline *timeline, struct parcel *parcel);
 
 /* How many stretches begin at or before `at`. */
 size_t timeline_until(const struct timeline *timeline, int64_t at);

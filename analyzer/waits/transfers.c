@@ -62,6 +62,12 @@ void transfers_merge(struct transfers *into, const struct transfers *from) {
     into->no_memory |= from->no_memory;
 }
 
+void transfers_parcel(struct transfers *transfers, struct parcel *parcel) {
+    parcel_table(parcel, &transfers->rows, struct transfer);
+    parcel_flag(parcel, &transfers->coarse);
+    parcel_flag(parcel, &transfers->no_memory);
+}
+
 void transfers_free(struct transfers *transfers) {
     hash_table_free(&transfers->rows);
     *transfers = (struct transfers){0};

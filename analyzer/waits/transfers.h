@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "analyzer/base/hash_table.h"
+#include "analyzer/base/parcel.h"
 
 struct transfer_key {
     uint32_t communicator; /* index into the directory's */
@@ -43,6 +44,7 @@ struct transfers {
 void transfers_add(struct transfers *transfers, const struct transfer *one);
 /* Whatever the order of adding and merging, the result is the same. */
 void transfers_merge(struct transfers *into, const struct transfers *from);
+void transfers_parcel(struct transfers *transfers, struct parcel *parcel);
 void transfers_free(struct transfers *transfers);
 
 /* The rows by communicator, function, size; NULL when there are none or memory is short. The caller frees. */

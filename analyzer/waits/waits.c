@@ -642,6 +642,59 @@ void waits_merge(struct waits *into, const struct waits *from) {
     note_mismatch(into, &from->mismatch);
 }
 
+/* ---- several processes ----------------------------------------------------------------------- */
+
+static void mismatch_parcel(struct waits *waits, struct parcel *parcel) {
+    const struct match_directory *directory = waits->directory;
+    struct first_mismatch mismatch = waits->mismatch;
+    if (!parcel_is_there(parcel, mismatch.any))
+        return;
+    uint32_t index = parcel->packs ? (uint32_t)(mismatch.communicator - directory->communicators) : 0;
+    mismatch.communicator = NULL;
+    parcel_field(parcel, &index);
+    parcel_field(parcel, &mismatch);
+    if (index >= directory->communicator_count)
+        parcel->failed = true;
+    if (parcel->failed)
+        return;
+    mismatch.any = true;
+    mismatch.communicator = &directory->communicators[index];
+    waits->mismatch = mismatch;
+}
+
+static void receiving_parcel(struct receive_waits **receiving, struct parcel *parcel) {
+    if (!parcel_is_there(parcel, *receiving != NULL))
+        return;
+    if (!*receiving)
+        *receiving = calloc(1, sizeof **receiving);
+    if (!*receiving) {
+        parcel->failed = true;
+        return;
+    }
+    struct receive_waits *waits = *receiving;
+    parcel_field(parcel, &waits->count);
+    parcel_field(parcel, &waits->next);
+    if (waits->count > RECEIVE_WAITS || waits->next >= RECEIVE_WAITS) {
+        *waits = (struct receive_waits){0};
+        parcel->failed = true;
+    }
+    parcel_bytes(parcel, waits->items, waits->count * sizeof *waits->items);
+}
+
+void waits_parcel(struct waits *waits, struct parcel *parcel) {
+    parcel_items(parcel, waits->ranks, waits->directory->dump_count, sizeof *waits->ranks);
+    site_waits_parcel(&waits->sites, parcel);
+    link_waits_parcel(&waits->links, parcel);
+    wall_times_parcel(&waits->wall, parcel);
+    transfers_parcel(&waits->transfers, parcel);
+    for (size_t d = 0; d < waits->directory->dump_count; d++)
+        receiving_parcel(&waits->receiving[d], parcel);
+    parcel_field(parcel, &waits->judged);
+    parcel_field(parcel, &waits->messages);
+    mismatch_parcel(waits, parcel);
+    parcel_flag(parcel, &waits->no_memory);
+}
+
 void waits_measure_wall(struct waits *waits, size_t dump, int64_t comm_ns) {
     struct rank_waits *rank = &waits->ranks[dump];
     struct wall_sums sums;

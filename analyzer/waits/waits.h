@@ -133,6 +133,8 @@ void waits_add_epoch(struct waits *waits, const struct match_message *need);
 void waits_finish(struct waits *waits);
 /* Adds another worker's sums; both have been finished. */
 void waits_merge(struct waits *into, const struct waits *from);
+/* Packs or unpacks one worker's, which need not be finished (struct match_sink); its listener is left alone. */
+void waits_parcel(struct waits *waits, struct parcel *parcel);
 /* After all of these: sets what a rank waited of its time, of which `comm_ns` passed in communication. Where there were
  * too many waits to tell which overlap (wall_time.h), it is the most that it can be. */
 void waits_measure_wall(struct waits *waits, size_t dump, int64_t comm_ns);

@@ -55,6 +55,18 @@ void wall_times_merge(struct wall_times *into, const struct wall_times *from) {
     }
 }
 
+void wall_times_parcel(struct wall_times *times, struct parcel *parcel) {
+    for (size_t r = 0; r < times->rank_count; r++)
+        for (unsigned kind = 0; kind < WALL_KINDS; kind++) {
+            struct wall_stretches *stretches = &times->ranks[r].kinds[kind];
+            if (parcel_is_there(parcel, stretches->count > 0))
+                parcel_list(parcel, stretches->items, stretches->count);
+        }
+    parcel_field(parcel, &times->count);
+    parcel_flag(parcel, &times->too_many);
+    parcel_flag(parcel, &times->no_memory);
+}
+
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
 static int compare_stretches(const void *a, const void *b) {

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzer/base/parcel.h"
+
 /* Stretches that are kept, 64 MiB: of jobs with more only the sums are known, and bounds. */
 enum { WALL_STRETCHES_MOST = 1 << 22 };
 
@@ -45,6 +47,7 @@ void wall_times_free(struct wall_times *times);
 void wall_times_add(struct wall_times *times, size_t rank, enum wall_kind kind, int64_t from, int64_t to);
 /* Whatever the order of adding and merging, the sums are the same. */
 void wall_times_merge(struct wall_times *into, const struct wall_times *from);
+void wall_times_parcel(struct wall_times *times, struct parcel *parcel);
 
 struct wall_sums {
     int64_t wait_ns;     /* at least one wait was going on */
