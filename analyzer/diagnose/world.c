@@ -269,14 +269,7 @@ uint64_t membership_enqueued(const struct world *world, const struct membership 
 }
 
 uint64_t membership_starts(const struct world *world, const struct membership *member, uint32_t seq) {
-    const struct dump *dump = world->parties[member->party].dump;
-    for (uint32_t i = 0; i < dump->pending_count; i++) {
-        struct pending copy;
-        if (persistent_read(dump, &dump->pending[i], &copy) && copy.comm == member->local && copy.seq == seq &&
-            (copy.flags & FLAG_COLLECTIVE))
-            return copy.flags & FLAG_STARTED ? (uint64_t)(uint32_t)copy.tag + 1 : 0;
-    }
-    return UINT64_MAX;
+    return persistent_starts(world->parties[member->party].dump, member->local, seq);
 }
 
 bool membership_history(const struct world *world, const struct membership *member, struct progress *copy) {

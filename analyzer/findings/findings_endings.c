@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/diagnose/slots.h"
 #include "analyzer/findings/words.h"
+#include "analyzer/load/rows.h"
 
 enum { LIST_TEXT = 160, SENTENCE = 512 };
 
@@ -14,14 +16,41 @@ enum { LIST_TEXT = 160, SENTENCE = 512 };
 struct rank_activity {
     size_t dump;
     const char *call;                                 /* NULL: its own code */
+    const char *posted;                               /* the collective that an MPI_Wait is for; NULL: none */
     uint64_t communicator;                            /* uid, 0 = none */
     const struct communicator_definition *definition; /* of it, the rank's own; NULL = none */
     const char *communicator_name;
     uint32_t seq;
+    bool started;     /* a persistent one: `start` is the ordinal of the start */
+    uint32_t start;   /* 0 where not `started` */
     int32_t peer;     /* world rank, RANK_UNKNOWN */
     uint32_t stack;   /* STACK_NONE = unknown */
     int64_t since_ns; /* common */
 };
+
+static void set_communicator(struct rank_activity *doing, const struct dump *dump, uint32_t local) {
+    const struct dump_communicator *communicator = dump_communicator(dump, local);
+    if (!communicator)
+        return;
+    doing->communicator = communicator->definition->uid;
+    doing->definition = communicator->definition;
+    doing->communicator_name = communicator->name;
+}
+
+/* Of an MPI_Wait for a collective: what that is about. */
+static void find_posted(struct rank_activity *doing, const struct dump *dump, const struct in_flight *slot) {
+    for (uint32_t i = 0; slot->op && i < dump->pending_count; i++) {
+        struct pending copy;
+        if (!pending_read(dump, &dump->pending[i], &copy) || copy.op != slot->op || !(copy.flags & FLAG_COLLECTIVE))
+            continue;
+        doing->posted = dump_call(dump, copy.call)->name;
+        doing->seq = copy.seq;
+        doing->started = (copy.flags & FLAG_STARTED) != 0;
+        doing->start = doing->started ? (uint32_t)copy.tag : 0;
+        set_communicator(doing, dump, copy.comm);
+        return;
+    }
+}
 
 static struct rank_activity find_doing(const struct straggler_analysis *analysis, size_t d) {
     const struct dump *dump = analysis->clock->dumps[d];
@@ -40,17 +69,14 @@ static struct rank_activity find_doing(const struct straggler_analysis *analysis
         }
         if (doing.call)
             continue;
-        const struct dump_communicator *communicator = dump_communicator(dump, slot.comm);
         doing.call = call->name;
         doing.since_ns = to_common(analysis->clock, d, slot.enter);
         doing.seq = slot.flags & FLAG_COLLECTIVE ? slot.seq : SEQ_NONE;
-        doing.peer = dump_peer_rank(communicator, slot.peer);
+        doing.peer = dump_peer_rank(dump_communicator(dump, slot.comm), slot.peer);
         doing.stack = slot.stack;
-        if (communicator) {
-            doing.communicator = communicator->definition->uid;
-            doing.definition = communicator->definition;
-            doing.communicator_name = communicator->name;
-        }
+        set_communicator(&doing, dump, slot.comm);
+        if (call_is_named(call, "MPI_Wait"))
+            find_posted(&doing, dump, &slot);
     }
     return doing;
 }
@@ -59,7 +85,7 @@ static bool same_doing(const struct rank_activity *a, const struct rank_activity
     if (!a->call || !b->call)
         return a->call == b->call;
     return strcmp(a->call, b->call) == 0 && a->communicator == b->communicator && a->seq == b->seq &&
-           (a->seq != SEQ_NONE || a->peer == b->peer);
+           a->started == b->started && a->start == b->start && (a->seq != SEQ_NONE || a->peer == b->peer);
 }
 
 static void say_doing(char *text, size_t size, const struct straggler_analysis *analysis,
@@ -73,8 +99,12 @@ static void say_doing(char *text, size_t size, const struct straggler_analysis *
         return;
     }
     snprintf(text, size, "%s inside %.40s", plural ? "were" : "was", doing->call);
+    if (doing->posted)
+        phrase(text, size, " for %.40s", doing->posted);
     if (doing->seq != SEQ_NONE)
         phrase(text, size, " #%" PRIu32, doing->seq);
+    if (doing->started)
+        phrase(text, size, ", start #%" PRIu32 ",", doing->start);
     if (doing->peer >= 0 && doing->seq == SEQ_NONE)
         phrase(text, size, " with rank %" PRId32, doing->peer);
     if (doing->communicator_name[0])
@@ -94,6 +124,13 @@ static bool is_awaited(const struct rank_activity *doing, const struct communica
            (definition->members_hash != doing->definition->members_hash && (doing->peer < 0 || rank == doing->peer));
 }
 
+/* Whether it has not come to that collective on its communicator `local`, as far as its dump tells. */
+static bool has_not_come(const struct dump *dump, uint32_t local, const struct rank_activity *doing) {
+    const struct progress *progress = dump->communicators[local].progress;
+    return progress && (progress->enqueued <= doing->seq ||
+                        (doing->started && persistent_starts(dump, local, doing->seq) <= doing->start));
+}
+
 /* Ranks of the communicator that have not entered that collective, as far as their dumps tell. */
 static void say_awaited(char *text, size_t size, const struct job *job, const struct rank_activity *doing) {
     int32_t *ranks = doing->seq != SEQ_NONE ? malloc(job->count * sizeof *ranks) : NULL;
@@ -102,8 +139,8 @@ static void say_awaited(char *text, size_t size, const struct job *job, const st
         for (uint32_t i = 0; i < job->dumps[d]->communicator_count; i++) {
             const struct dump_communicator *communicator = &job->dumps[d]->communicators[i];
             if (communicator->definition && doing->definition &&
-                is_awaited(doing, communicator->definition, job->dumps[d]->header->rank) && communicator->progress &&
-                communicator->progress->enqueued <= doing->seq) {
+                is_awaited(doing, communicator->definition, job->dumps[d]->header->rank) &&
+                has_not_come(job->dumps[d], i, doing)) {
                 ranks[count++] = job->dumps[d]->header->rank;
                 break;
             }
@@ -111,7 +148,7 @@ static void say_awaited(char *text, size_t size, const struct job *job, const st
     if (count > 0) {
         char who[LIST_TEXT];
         say_ranks(who, sizeof who, ranks, count);
-        phrase(text, size, ", which %s never entered", who);
+        phrase(text, size, ", which %s never %s", who, doing->started ? "started" : "entered");
     }
     free(ranks);
 }

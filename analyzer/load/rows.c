@@ -90,6 +90,16 @@ bool persistent_read(const struct dump *dump, const struct pending *pending, str
     return request_read(dump, pending, copy) && copy->persistent;
 }
 
+uint64_t persistent_starts(const struct dump *dump, uint32_t local, uint32_t seq) {
+    for (uint32_t i = 0; i < dump->pending_count; i++) {
+        struct pending copy;
+        if (persistent_read(dump, &dump->pending[i], &copy) && copy.comm == local && copy.seq == seq &&
+            (copy.flags & FLAG_COLLECTIVE))
+            return copy.flags & FLAG_STARTED ? (uint64_t)(uint32_t)copy.tag + 1 : 0;
+    }
+    return UINT64_MAX;
+}
+
 bool peer_row_read(const struct dump *dump, const struct peer_row *row, struct peer_row *copy) {
     bool used = __atomic_load_n(&row->version, __ATOMIC_ACQUIRE) != 0;
     memcpy(copy, row, sizeof *copy);

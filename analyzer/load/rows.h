@@ -38,6 +38,10 @@ bool pending_read(const struct dump *dump, const struct pending *pending, struct
 /* The same of a persistent request, started or not. */
 bool persistent_read(const struct dump *dump, const struct pending *pending, struct pending *copy);
 
+/* How often the process has started the persistent collective that collective `seq` of its communicator `local`
+ * prepared. UINT64_MAX: the table of requests does not have it, since it was freed or had no room. */
+uint64_t persistent_starts(const struct dump *dump, uint32_t local, uint32_t seq);
+
 /* Copies a row of the peers table. True when it is in use and sound. */
 bool peer_row_read(const struct dump *dump, const struct peer_row *row, struct peer_row *copy);
 

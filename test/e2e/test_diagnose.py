@@ -143,6 +143,9 @@ def test_a_persistent_collective_that_one_rank_did_not_start(where):
     assert (collective["op"], collective["seq"], collective["start"]) == ("MPI_Allreduce_init", 40, 5)
     assert (collective["entered"], collective["missing"]) == ([0, 2, 3], [1])
     assert states(result) == {1: "in_user_code"}
+    ending, = (finding["text"] for finding in jobs.report(where)["findings"] if finding["code"] == "killed")
+    assert "MPI_Wait for MPI_Allreduce_init #40, start #5, on MPI_COMM_WORLD" in ending, ending
+    assert "which rank 1 never started" in ending, ending
 
 
 def test_a_mismatch_in_a_job_that_finishes(where):

@@ -93,6 +93,9 @@
         });
     };
 
+    /* Of a persistent collective, which of its starts. */
+    const startText = (start) => (start === null ? "" : ", start #" + start);
+
     const addCollectives = function (graph, diagnosis, numbers) {
         numbers.forEach((number) => {
             const collective = diagnosis.collectives[number];
@@ -102,7 +105,10 @@
             node.count++;
             node.lines = node.count > 1
                 ? [node.count + " of " + collective.op, ""]
-                : [collective.op + " #" + collective.seq, "on " + (collective.comm_name || collective.comm)];
+                : [
+                    collective.op + " #" + collective.seq + startText(collective.start),
+                    "on " + (collective.comm_name || collective.comm),
+                ];
             collective.missing.forEach((rank) => node.missing.add(rank));
             graph.nodes.set(key, node);
             graph.ofCollective.set(number, node);
@@ -408,7 +414,8 @@
             node,
             [column("rank", "rank", {text: commtap.format.rank}), column("op", "in", {left: true}),
                 column("comm_name", "on", {left: true}), column("seq", "number"),
-                column("waits_for", "waits for", {left: true, text: rankText}), column("site", "call site", {left: true})],
+                column("start", "start"), column("waits_for", "waits for", {left: true, text: rankText}),
+                column("site", "call site", {left: true})],
             {
                 name: "waits",
                 search: (row) => [row.rank, row.op, row.comm_name, row.site].join(" "),
@@ -418,6 +425,7 @@
         const rows = standstill.waits.map((wait) => ({
             rank: standstill.processes[wait.process] ? standstill.processes[wait.process].rank : null,
             op: wait.op, comm_name: wait.comm_name || wait.comm, seq: wait.seq, site: wait.site,
+            start: wait.collective === null ? null : diagnosis.collectives[wait.collective].start,
             waits_for: wait.collective === null ? wait.waits_for : diagnosis.collectives[wait.collective].missing,
         }));
         const redraw = () => waits.show(rows.filter((row) => row.rank === null || commtap.selection.hasRank(row.rank)));
