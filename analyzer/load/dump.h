@@ -282,6 +282,10 @@ static inline bool call_makes_communicator(const struct call_name *call) {
     return call->call_class == CLASS_COMMUNICATOR && call->api == API_MPI;
 }
 
+static inline bool record_makes_communicator(const struct record *record, const struct call_name *call) {
+    return call_makes_communicator(call) && (record->flags & FLAG_COLLECTIVE) != 0;
+}
+
 /* How data flows in the collective that a record is of. */
 static inline enum flow record_flow(const struct record *record, const struct call_name *call) {
     return record_is_barrier(record, call) ? FLOW_ALL : (enum flow)call->flow;

@@ -7,6 +7,7 @@
 #include "analyzer/steps/steps_build.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyzer/base/grow.h"
 #include "analyzer/base/hash.h"
@@ -113,9 +114,15 @@ static bool is_operation(const struct call_name *call) {
            call->call_class == CLASS_SENDRECV || call->call_class == CLASS_START || call->call_class == CLASS_RMA;
 }
 
+/* What a step makes is made again in the next one; what it frees is another communicator in each. */
+static bool makes_communicator(const struct record *record, const struct call_name *call) {
+    return record_makes_communicator(record, call) && strcmp(call->name, "MPI_Comm_free") != 0 &&
+           strcmp(call->name, "MPI_Comm_disconnect") != 0;
+}
+
 /* What is captured does not run yet: it does in the replays, which have records of their own. */
 static bool is_called_operation(const struct step_walk *w, const struct record *record, const struct call_name *call) {
-    return (is_operation(call) || record_is_barrier(record, call)) &&
+    return (is_operation(call) || record_is_barrier(record, call) || makes_communicator(record, call)) &&
            !(record->flags & FLAG_CAPTURED && dump_has_device_times(w->clock->dumps[w->dump]));
 }
 
@@ -227,7 +234,7 @@ static void add_host_record(struct step_walk *w, const struct record *record, co
         w->posted = (struct step_posted){record->op, t0, t1};
     if (is_called_operation(w, record, call))
         add_operation(w, record, call, t0, t1, counted);
-    if (is_communication_call(call))
+    if (is_communication_call(call) || record_makes_communicator(record, call))
         add_communication(w, call, t0, t1, counted);
 }
 

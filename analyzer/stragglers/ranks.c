@@ -170,7 +170,7 @@ static bool tells_time(const struct rank_times *times, const struct record *reco
 
 /* What is made of a communicator by all of its members is a collective like others. */
 static enum call_class class_of(const struct call_name *call, const struct record *record) {
-    if (call && call_makes_communicator(call) && record->flags & FLAG_COLLECTIVE)
+    if (call && record_makes_communicator(record, call))
         return CLASS_COLLECTIVE;
     return call && call->call_class < sizeof classes / sizeof classes[0] ? call->call_class : CLASS_OTHER;
 }

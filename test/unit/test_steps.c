@@ -65,6 +65,32 @@ static void a_step_is_divided_as_it_should_be(void **state) {
     hand_job_free(&job);
 }
 
+/* The same step with a communicator made in 10-30 instead: it is a collective, and costs time like one. */
+static void making_communicators_takes_part_of_a_step(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct steps steps;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    for (uint32_t k = 0; k < STEPS; k++) {
+        uint64_t t = 1000 * US + (uint64_t)k * STEP;
+        dump_builder_collective(job.builders[0], 0, BUILDER_COMM_DUP, 0, 3 * k, 0, t + 10 * US, t + 30 * US);
+        reduce(&job, 0, 3 * k + 1, 4096, t + 40 * US, t + 70 * US);
+        reduce(&job, 0, 3 * k + 2, 8, t + 90 * US, t + 100 * US);
+    }
+    hand_job_open(&job, 1);
+    assert_true(steps_find(&steps, &job.clock, &found));
+    const struct rank_steps *rank = &steps.ranks[0];
+    assert_int_equal(rank->periods.levels[rank->periods.step].length, 3);
+    assert_in_range(rank->count, STEPS - 3, STEPS - 1);
+    for (size_t i = 0; i < rank->count; i++) {
+        assert_int_equal(rank->steps[i].operations, 3);
+        assert_int_equal(rank->steps[i].comm_ns, 60 * US);
+        assert_int_equal(rank->steps[i].collective_alone_ns, 60 * US);
+    }
+    steps_free(&steps);
+    hand_job_free(&job);
+}
+
 /* The same step, its message looked for from 5 on, of which 5 us are own work, and received in 29-30. */
 static void polls_in_a_step_are_communication(void **state) {
     (void)state;
@@ -715,6 +741,7 @@ static void collectives_count_by_stage_where_there_are_stages(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_divided_as_it_should_be),
+        cmocka_unit_test(making_communicators_takes_part_of_a_step),
         cmocka_unit_test(polls_in_a_step_are_communication),
         cmocka_unit_test(on_a_gpu_the_first_operation_was_enqueued_before),
         cmocka_unit_test(on_a_gpu_what_streams_waited_for_is_alone),
