@@ -14,6 +14,7 @@ static struct mpi_handles no_handles;
 struct mpi_handles *mpi_handles = &no_handles;
 
 static uintptr_t world_group;
+static uint32_t world_group_users; /* threads that use it: one may end its session meanwhile */
 static uintptr_t session_of_world; /* without MPI_Init: the one that the group is from */
 static uintptr_t sessions[SESSIONS_FOLLOWED];
 static int keyval;
@@ -36,31 +37,55 @@ static int *room_for(struct members *m) {
     return m->memory;
 }
 
+/* Has it for the caller until world_group_leave, 0: there is none. */
+static uintptr_t world_group_use(void) {
+    __atomic_fetch_add(&world_group_users, 1, __ATOMIC_SEQ_CST);
+    return __atomic_load_n(&world_group, __ATOMIC_SEQ_CST);
+}
+
+static void world_group_leave(void) {
+    __atomic_fetch_sub(&world_group_users, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Who uses it just now may keep it: rather is it never given back. */
+static void world_group_free(void) {
+    uintptr_t group = __atomic_exchange_n(&world_group, 0, __ATOMIC_SEQ_CST);
+    if (group && __atomic_load_n(&world_group_users, __ATOMIC_SEQ_CST) == 0)
+        mpi_library.Group_free(&group);
+}
+
+/* The members' own ranks and those in the world. */
+static bool translate_ranks(uintptr_t group, uintptr_t world, struct members *m) {
+    int size = (int)m->count, *own = room_for(m);
+    if (!own)
+        return false;
+    m->ranks = own + size;
+    for (int i = 0; i < size; i++)
+        own[i] = i;
+    bool ok = size == 0 || mpi_library.Group_translate_ranks(group, size, own, world, m->ranks) == 0;
+    for (int i = 0; i < size; i++)
+        m->foreign |= m->ranks[i] < 0;
+    m->hash = hash_bytes((uint64_t)size, m->ranks, (size_t)size * sizeof(int));
+    return ok;
+}
+
 /* The world ranks of a group; takes the group over. Without a world nobody has a world rank. False when there is no
  * memory. */
 static bool members_of_group(uintptr_t group, struct members *m) {
     int size = 0;
     *m = (struct members){0};
     bool ok = mpi_library.Group_size(group, &size) == 0 && size >= 0;
+    uintptr_t world = world_group_use();
     m->count = (uint32_t)size;
-    if (ok && !world_group) {
+    if (ok && world) {
+        ok = translate_ranks(group, world, m);
+    } else if (ok) {
         m->foreign = true;
         m->hash = hash_mix((uint64_t)size);
-        mpi_library.Group_free(&group);
-        return true;
     }
-    int *own = ok ? room_for(m) : NULL;
-    if (own) {
-        m->ranks = own + size;
-        for (int i = 0; i < size; i++)
-            own[i] = i;
-        ok = size == 0 || mpi_library.Group_translate_ranks(group, size, own, world_group, m->ranks) == 0;
-        for (int i = 0; i < size; i++)
-            m->foreign |= m->ranks[i] < 0;
-        m->hash = hash_bytes((uint64_t)size, m->ranks, (size_t)size * sizeof(int));
-    }
+    world_group_leave();
     mpi_library.Group_free(&group);
-    return ok && own;
+    return ok;
 }
 
 static bool ask_library(struct mpi_communicator *c) {
@@ -325,50 +350,54 @@ void mpi_communicators_end(void) {
     if (have_keyval && mpi_library.Comm_free_keyval)
         mpi_library.Comm_free_keyval(&keyval); /* attributes still set go with their communicators */
     have_keyval = false;
-    if (world_group)
-        mpi_library.Group_free(&world_group);
-    world_group = 0;
+    world_group_free();
 }
 
 static bool take_world_from(uintptr_t session) {
     int size = 0, rank = 0;
-    uintptr_t group = 0;
+    uintptr_t group = 0, none = 0;
     if (!mpi_library.Group_from_session_pset || !mpi_library.Group_rank ||
         mpi_library.Group_from_session_pset(session, "mpi://WORLD", &group) != 0)
         return false;
     bool known = mpi_library.Group_size(group, &size) == 0 && mpi_library.Group_rank(group, &rank) == 0 && rank >= 0 &&
                  rank < size;
-    if (!known) {
-        mpi_library.Group_free(&group);
-        return false;
+    if (!known || !__atomic_compare_exchange_n(&world_group, &none, group, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+        mpi_library.Group_free(&group); /* or another thread has just taken it from a session of its own */
+        return known;
     }
-    world_group = group;
-    session_of_world = session;
+    __atomic_store_n(&session_of_world, session, __ATOMIC_RELAXED);
     know_world(size, rank);
     return true;
 }
 
+/* Puts `with` where `what` stands, once. */
+static void replace_session(uintptr_t what, uintptr_t with) {
+    for (uint32_t i = 0; i < SESSIONS_FOLLOWED; i++) {
+        uintptr_t there = what;
+        if (__atomic_compare_exchange_n(&sessions[i], &there, with, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            return;
+    }
+}
+
 void mpi_session_begun(uintptr_t session) {
-    uint32_t at = 0;
-    while (at < SESSIONS_FOLLOWED && sessions[at] != 0)
-        at++;
-    if (at < SESSIONS_FOLLOWED)
-        sessions[at] = session;
-    if (!world_group)
+    replace_session(0, session);
+    if (!__atomic_load_n(&world_group, __ATOMIC_RELAXED))
         take_world_from(session);
 }
 
 void mpi_session_ends(uintptr_t session) {
-    for (uint32_t i = 0; i < SESSIONS_FOLLOWED; i++)
-        if (sessions[i] == session)
-            sessions[i] = 0;
-    if (!session_of_world || session != session_of_world)
+    if (!session)
         return;
-    mpi_library.Group_free(&world_group);
-    world_group = session_of_world = 0;
-    for (uint32_t i = 0; i < SESSIONS_FOLLOWED; i++)
-        if (sessions[i] != 0 && take_world_from(sessions[i]))
+    replace_session(session, 0);
+    if (session != __atomic_load_n(&session_of_world, __ATOMIC_RELAXED))
+        return;
+    __atomic_store_n(&session_of_world, 0, __ATOMIC_RELAXED);
+    world_group_free();
+    for (uint32_t i = 0; i < SESSIONS_FOLLOWED; i++) {
+        uintptr_t other = __atomic_load_n(&sessions[i], __ATOMIC_RELAXED);
+        if (other && take_world_from(other))
             return;
+    }
 }
 
 /* ---- topologies ------------------------------------------------------------------------------ */
