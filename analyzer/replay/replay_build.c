@@ -298,12 +298,11 @@ void replay_parcel(struct replay_build *build, unsigned worker, struct parcel *p
     parcel_flag(parcel, &g->no_memory);
 }
 
-/* What is open on the lanes is of use only to who adds records. */
+/* What is open on the lanes, and the segment at hand, is of use only to who adds records. */
 void replay_parcel_dump(struct replay_build *build, size_t dump, struct parcel *parcel) {
     struct dump_nodes *history = &build->histories[dump];
     parcel_array(parcel, history->nodes, history->count, history->room);
     parcel_list(parcel, history->stretch_of, history->flow_count);
-    parcel_field(parcel, &history->segment);
 }
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */

@@ -19,8 +19,11 @@
 #include "analyzer/base/parcel.h"
 #include "analyzer/cli/options.h"
 #include "analyzer/match/match.h"
-#include "test/scenes/hang.h"
+#include "analyzer/links/group_links.h"
+#include "analyzer/links/links.h"
+#include "analyzer/waits/waits.h"
 #include "test/scenes/workload.h"
+#include "test/unit/job_builder.h"
 
 enum { WORKERS = 3, CUTS = 60 };
 
@@ -247,23 +250,121 @@ static void every_command_says_the_same_of_every_kind_of_job(void **state) {
     }
 }
 
+/* Where records are gone, some steps' waits are not known. */
+static void steps_with_records_missing_are_told_alike(void **state) {
+    (void)state;
+    struct workload workload = workload_standard(WORKLOAD_STENCIL);
+    workload.steps = 12;
+    workload.ring_records = 64;
+    struct stage *stage = workload_play(&workload);
+    make_directory();
+    assert_int_equal(stage_write(stage, directory), 0);
+    stage_free(stage);
+    for (size_t q = 0; q < QUESTIONS; q++)
+        expect_same(&questions[q], WORKERS);
+    remove_directory();
+}
+
 /* Of the first mismatch, its communicator is known again. */
 static void ranks_that_disagree_are_told_alike(void **state) {
     (void)state;
-    struct hang_job job;
-    const struct hang_scene scene = {
-        .seed = 5, .ranks = 4, .before = 40, .after = 10, .fault = FAULT_OPERATION, .ring_records = 64};
+    struct hand_job job;
     char path[128];
-    hang_open(&job, &scene);
+    hand_job_make(&job, 3, (struct dump_plan){0});
     make_directory();
     for (unsigned r = 0; r < job.ranks; r++) {
+        for (uint32_t i = 0; i < 8; i++)
+            dump_builder_collective(job.builders[r], 0, i == 5 && r == 1 ? BUILDER_BARRIER : BUILDER_ALLREDUCE, 0, i, 8,
+                                    1000000 * (i + 1) + 1000 * r, 1000000 * (i + 1) + 5000);
         snprintf(path, sizeof path, "%s/commtap.testrun.%016x.ct", directory, r);
         assert_int_equal(dump_builder_write(job.builders[r], path, 0), 0);
     }
     expect_same(&questions[0], WORKERS);
+    size_t size;
+    char *text = contents("there", &size);
+    text[size] = '\0';
+    assert_non_null(strstr(text, "MPI_Barrier"));
+    free(text);
     remove_directory();
-    hang_close(&job);
+    hand_job_free(&job);
 }
+
+/* ---- what few jobs have ------------------------------------------------------------------------------------------ */
+
+/* Both ends of what `PART_parcel` does. */
+#define CARRY(PART, FROM, TO)                                                                                          \
+    do {                                                                                                               \
+        struct parcel sent_ = parcel_to_pack();                                                                        \
+        PART##_parcel((FROM), &sent_);                                                                                 \
+        parcel_seal(&sent_);                                                                                           \
+        struct parcel got_ = parcel_to_unpack(sent_.bytes, sent_.size);                                                \
+        PART##_parcel((TO), &got_);                                                                                    \
+        assert_true(parcel_is_used_up(&got_));                                                                         \
+        parcel_free(&sent_);                                                                                           \
+    } while (0)
+
+static void communicators_keep_their_histograms(void **state) {
+    (void)state;
+    struct group_links sent = {.overflow = true}, got = {0};
+    struct group_cell *cell = group_cells_add(&sent.cells, &(struct group_key){1, 2, 3, 1});
+    assert_non_null(cell);
+    cell->count = 7;
+    cell->bins[5] = 7;
+    CARRY(group_links, &sent, &got);
+    cell = group_cells_find(&got.cells, &(struct group_key){1, 2, 3, 1});
+    assert_true(cell && cell->count == 7 && cell->bins[5] == 7 && got.overflow && !got.no_memory);
+    group_links_free(&sent);
+    group_links_free(&got);
+}
+
+/* The last call of a rank is closed where its worker's state is finished. */
+static void the_call_at_hand_is_closed_elsewhere(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    hand_job_open(&job, 2);
+    struct links sent, got;
+    assert_true(links_init(&sent, &job.clock, &job.directory) && links_init(&got, &job.clock, &job.directory));
+    const struct record done = {.kind = RECORD_DONE, .peer = 0};
+    links_note(&sent, &(struct match_record){.record = &done, .dump = 1, .t0 = 10, .t1 = 20}, NULL);
+    CARRY(links, &sent, &got);
+    links_finish(&got);
+    assert_int_equal(got.exchanges.count, 1);
+    assert_int_equal(got.exchanges.ends[0].operations, 1);
+    links_free(&sent);
+    links_free(&got);
+    hand_job_free(&job);
+}
+
+/* A Wait call that several receives completed in: which one it waited for is told at the end. */
+static void waits_at_hand_are_settled_elsewhere(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    hand_job_open(&job, 2);
+    struct waits sent, got;
+    assert_true(waits_init(&sent, &job.clock, &job.directory) && waits_init(&got, &job.clock, &job.directory));
+    const struct match_message message = {
+        .from_dump = 0,
+        .to_dump = 1,
+        .bytes = 8,
+        .send = {.enter = 5000, .leave = 6000, .wait = 5000, .call = CALL_UNKNOWN, .stack = STACK_NONE},
+        .receive =
+            {.enter = 1000, .leave = 7000, .wait = 1000, .call = CALL_UNKNOWN, .stack = STACK_NONE, .shared = true},
+        .released = MATCH_ABSENT};
+    waits_add_message(&sent, &message);
+    assert_int_equal(sent.ranks[1].wait_ns, 0);
+    CARRY(waits, &sent, &got);
+    waits_finish(&got);
+    assert_int_equal(got.ranks[1].wait_ns, 4000);
+    assert_int_equal(got.ranks[0].waited_for_ns, 4000);
+    assert_int_equal(got.messages, 1);
+    waits_free(&sent);
+    waits_free(&got);
+    hand_job_free(&job);
+}
+
+/* ---- damage ------------------------------------------------------------------------------------------------------ */
 
 static void damaged_parcels_are_refused_by_every_part(void **state) {
     (void)state;
@@ -285,7 +386,11 @@ static void damaged_parcels_are_refused_by_every_part(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_command_says_the_same_of_every_kind_of_job),
+        cmocka_unit_test(steps_with_records_missing_are_told_alike),
         cmocka_unit_test(ranks_that_disagree_are_told_alike),
+        cmocka_unit_test(communicators_keep_their_histograms),
+        cmocka_unit_test(the_call_at_hand_is_closed_elsewhere),
+        cmocka_unit_test(waits_at_hand_are_settled_elsewhere),
         cmocka_unit_test(damaged_parcels_are_refused_by_every_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
