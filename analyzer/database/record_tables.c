@@ -441,7 +441,11 @@ static const char indexes[] =
     "CREATE INDEX messages_by_ends ON messages (from_rank, to_rank);"
     "CREATE VIEW calls AS SELECT r.*, f.name AS op, f.api AS api, c.uid AS comm, c.name AS comm_name, s.label AS site "
     "FROM records r LEFT JOIN functions f ON f.id = r.op_id LEFT JOIN communicators c ON c.id = r.comm_id "
-    "LEFT JOIN stacks s ON s.id = r.stack_id";
+    "LEFT JOIN stacks s ON s.id = r.stack_id;"
+    "INSERT INTO documentation SELECT 'calls', column_name, meaning FROM documentation WHERE table_name = 'records';"
+    "INSERT INTO documentation VALUES ('calls', 'op', 'function'), ('calls', 'api', 'mpi or nccl'), "
+    "('calls', 'comm', 'uid of the communicator'), ('calls', 'comm_name', 'name of the communicator'), "
+    "('calls', 'site', 'call site: the frame nearest to the call that is no library''s and no framework''s')";
 
 static bool add_all(struct writer *writer) {
     struct database *database = writer->database;

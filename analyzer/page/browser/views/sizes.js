@@ -122,7 +122,8 @@
     commtap.addView({
         id: "sizes",
         title: "Sizes",
-        about: "how large the operations of every function are, of the whole run; a bar per power of two",
+        about: "how large the operations of every function are, of the whole run; a bar per power of two, from the size " +
+            "below it up to twice that",
         wholeRun: true,
         draw,
     });
