@@ -122,7 +122,7 @@ fmt:
 	-$(call eslint,--fix)
 
 # The documents, and the files that they point to.
-PAPERS := README.md CHANGELOG.md CONTRIBUTING.md LICENSE $(wildcard doc/*.md doc/pictures/*.png) doc/commtap.schema.json doc/grafana-dashboard.json shim/format.h analyzer/archive/archive.h \
+PAPERS := README.md CHANGELOG.md CONTRIBUTING.md LICENSE $(wildcard doc/*.md doc/pictures/*.png) doc/commtap.schema.json doc/grafana-dashboard.json shim/format.h analyzer/archive/archive.h analyzer/archive/rows.h \
     shim/CALLS.md test/bench/RESULTS.md packaging/commtap.conf $(wildcard packaging/slurm/*)
 # Of the dump format, as pkg-config is to tell it: FORMAT_MAJOR.FORMAT_MINOR.
 FORMAT = $(shell sed -n 's/^\#define FORMAT_M[AI][JN]OR  *\([0-9]*\)u.*/\1/p' shim/format.h | paste -s -d .)

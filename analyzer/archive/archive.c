@@ -11,6 +11,7 @@
 #include <zlib.h>
 
 #include "analyzer/archive/codec.h"
+#include "analyzer/archive/rows.h"
 #include "analyzer/base/regular_file.h"
 
 enum { ENTRIES_AT_ONCE = 256, PIECE = 1 << 16 };
@@ -82,7 +83,8 @@ static bool check_foot(struct archive *archive) {
     uint64_t at = size - sizeof foot, room = (size - least) / sizeof(struct archive_entry);
     if (!read_at(archive, &foot, sizeof foot, at))
         return false;
-    if (memcmp(foot.magic, ARCHIVE_INDEX_MAGIC, sizeof foot.magic) != 0)
+    if (memcmp(foot.magic, ARCHIVE_INDEX_MAGIC, sizeof foot.magic) != 0 &&
+        memcmp(foot.magic, ARCHIVE_FIRST_MAGIC, sizeof foot.magic) != 0)
         return refuse(archive, "no end of a packed file at offset %llu: it was cut off, or is something else",
                       (unsigned long long)at);
     if (foot.count > room || foot.index_at != size - least - foot.count * sizeof(struct archive_entry))
@@ -121,6 +123,8 @@ static bool check_entry(struct archive *archive, uint64_t number, const struct a
         archive_head_bytes(entry) > end - entry->at ||
         entry->stored_bytes > end - entry->at - archive_head_bytes(entry))
         return refuse(archive, "index entry at offset %llu leads out of the file", at);
+    if (entry->rows >= ROWS_KINDS)
+        return refuse(archive, "index entry at offset %llu has an order of bytes that is not known here", at);
     if (entry->size > INT64_MAX || entry->data_bytes > entry->size)
         return refuse(archive, "index entry at offset %llu has an impossible size", at);
     return true;
@@ -220,6 +224,13 @@ struct use {
     bool differs;
 };
 
+static void use_bytes(struct use *use, uint64_t at, const uint8_t *bytes, size_t count) {
+    if (use->to)
+        memcpy(use->to + at, bytes, count);
+    else
+        use->differs |= use->like && memcmp(bytes, use->like + at, count) != 0;
+}
+
 static bool use_extent(struct decoder *decoder, const struct archive_extent *extent, struct use *use) {
     uint8_t piece[PIECE];
     if (use->to)
@@ -228,7 +239,37 @@ static bool use_extent(struct decoder *decoder, const struct archive_extent *ext
         part = extent->to - at < sizeof piece ? extent->to - at : sizeof piece;
         if (!decoder_read(decoder, piece, part))
             return false;
-        use->differs |= use->like && memcmp(piece, use->like + at, part) != 0;
+        use_bytes(use, at, piece, part);
+    }
+    return true;
+}
+
+/* A block may lie in several extents. */
+struct block {
+    uint8_t stored[ROWS_BLOCK], bytes[ROWS_BLOCK];
+    size_t count, used;
+    uint64_t left; /* bytes of the blocks behind it */
+};
+
+static bool next_block(struct decoder *decoder, enum rows rows, struct block *block) {
+    block->count = block->left < ROWS_BLOCK ? (size_t)block->left : ROWS_BLOCK;
+    block->left -= block->count;
+    block->used = 0;
+    if (!decoder_read(decoder, block->stored, block->count))
+        return false;
+    rows_restore(rows, block->stored, block->bytes, block->count);
+    return true;
+}
+
+static bool use_extent_of_rows(struct decoder *decoder, enum rows rows, struct block *block,
+                               const struct archive_extent *extent, struct use *use) {
+    for (uint64_t at = extent->from, part; at < extent->to; at += part) {
+        if (block->used == block->count && !next_block(decoder, rows, block))
+            return false;
+        part = block->count - block->used;
+        part = extent->to - at < part ? extent->to - at : part;
+        use_bytes(use, at, block->bytes + block->used, (size_t)part);
+        block->used += (size_t)part;
     }
     return true;
 }
@@ -237,15 +278,23 @@ static bool use_member(struct archive *archive, const struct archive_entry *entr
                        struct use *use) {
     uint64_t at = entry->at + archive_head_bytes(entry);
     struct decoder *decoder = decoder_new(archive->file, at, entry->stored_bytes);
-    if (!decoder)
-        return refuse(archive, "cannot unpack: %s", codec_lacks() ? codec_lacks() : "memory is short");
-    bool done = true;
-    for (uint32_t i = 0; done && i < entry->extent_count; i++)
-        done = use_extent(decoder, &extents[i], use);
-    done = done && decoder_ends(decoder);
+    struct block *block = malloc(sizeof *block);
+    bool done = decoder && block;
     if (!done)
-        refuse(archive, "data at offset %llu cannot be unpacked: %s", (unsigned long long)at, decoder_error(decoder));
-    decoder_free(decoder);
+        refuse(archive, "cannot unpack: %s", codec_lacks() ? codec_lacks() : "memory is short");
+    if (block) {
+        block->count = block->used = 0;
+        block->left = entry->data_bytes;
+    }
+    for (uint32_t i = 0; done && i < entry->extent_count; i++)
+        done = entry->rows == ROWS_PLAIN ? use_extent(decoder, &extents[i], use)
+                                         : use_extent_of_rows(decoder, entry->rows, block, &extents[i], use);
+    if (decoder && block && (!done || !decoder_ends(decoder)))
+        done = refuse(archive, "data at offset %llu cannot be unpacked: %s", (unsigned long long)at,
+                      decoder_error(decoder));
+    if (decoder)
+        decoder_free(decoder);
+    free(block);
     return done;
 }
 

@@ -6,10 +6,12 @@
  *
  *     member ... member index
  *     member: a skippable frame of Zstandard with struct archive_head and its extents, then a frame of Zstandard that
- *             holds the bytes of the extents one after the other, with a checksum; holes are in no extent
+ *             holds the bytes of the extents one after the other, with a checksum; holes are in no extent. Block by
+ *             block they are in the order that entry.rows says (rows.h)
  *     index:  a skippable frame with an entry per member, sorted by name, and struct archive_foot
  *
- * Numbers are little-endian, as in dumps. `zstd -d` reads the whole as well: the data of all members in a row.
+ * Numbers are little-endian, as in dumps. Archives of the first layout have the bytes of all members as they are; their
+ * entries have 0 where `rows` is now.
  * Input is hostile: every number is checked against the file before it is used.
  */
 #ifndef COMMTAP_ARCHIVE_ARCHIVE_H
@@ -22,7 +24,8 @@
 
 #define ARCHIVE_SUFFIX       ".ctz"
 #define ARCHIVE_MEMBER_MAGIC "ctmember"
-#define ARCHIVE_INDEX_MAGIC  "ctpack01"
+#define ARCHIVE_INDEX_MAGIC  "ctpack02"
+#define ARCHIVE_FIRST_MAGIC  "ctpack01"
 enum {
     ARCHIVE_NAME_BYTES = 112,
     ARCHIVE_PATH_BYTES = 4096,
@@ -42,7 +45,9 @@ struct archive_entry {
     uint64_t data_bytes;           /* of its extents */
     uint64_t stored_bytes;         /* of the compressed frame; 0 in a head whose member is not complete */
     int64_t mtime_ns;
-    uint32_t mode;
+    uint16_t mode;
+    uint8_t rows; /* enum rows */
+    uint8_t zero;
     uint32_t extent_count;
 };
 _Static_assert(sizeof(struct archive_entry) == 160, "layout of the index");

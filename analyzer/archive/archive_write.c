@@ -11,9 +11,15 @@
 #include <zlib.h>
 
 #include "analyzer/archive/codec.h"
+#include "analyzer/archive/rows.h"
 #include "analyzer/base/grow.h"
 
-enum { PIECE = 1 << 20, COPY_PIECE = 1 << 16 };
+/* What is tried: so many bytes from places all over a file, one block together. */
+enum { COPY_PIECE = 1 << 16, TRIED_PLACES = 8, TRIED_BYTES = ROWS_BLOCK / TRIED_PLACES };
+
+struct archive_blocks {
+    uint8_t bytes[ROWS_BLOCK], ordered[ROWS_BLOCK];
+};
 
 static bool refuse(struct archive_writer *writer, const char *what, const char *why) {
     snprintf(writer->reason, sizeof writer->reason, "%s%s%.120s", what, why ? ": " : "", why ? why : "");
@@ -63,8 +69,8 @@ static bool open_part(struct archive_writer *writer) {
 static bool is_whole(const struct archive_head *head, uint64_t left) {
     return head->frame.magic == ARCHIVE_MEMBER_FRAME &&
            memcmp(head->magic, ARCHIVE_MEMBER_MAGIC, sizeof head->magic) == 0 && head->entry.stored_bytes > 0 &&
-           memchr(head->entry.name, 0, ARCHIVE_NAME_BYTES) && head->entry.stored_bytes <= left &&
-           archive_head_bytes(&head->entry) <= left - head->entry.stored_bytes;
+           memchr(head->entry.name, 0, ARCHIVE_NAME_BYTES) && head->entry.rows < ROWS_KINDS &&
+           head->entry.stored_bytes <= left && archive_head_bytes(&head->entry) <= left - head->entry.stored_bytes;
 }
 
 /* What an earlier writer left, up to where it was stopped. */
@@ -131,23 +137,70 @@ bool archive_begin(struct archive_writer *writer, int directory, const char *nam
         return false;
     }
     writer->encoder = encoder_new();
-    if (!writer->encoder)
+    writer->blocks = malloc(sizeof *writer->blocks);
+    if (!writer->encoder || !writer->blocks)
         return refuse(writer, codec_lacks() ? codec_lacks() : "memory is short", NULL);
     return resume(writer) && take_over(writer);
 }
 
 /* ---- members ----------------------------------------------------------------------------------- */
 
-static bool put_data(struct archive_writer *writer, uint64_t *at, const uint8_t *base,
-                     const struct archive_extent *extents, size_t count) {
-    int error = 0;
-    for (size_t i = 0; error == 0 && i < count; i++)
-        for (uint64_t from = extents[i].from, part; error == 0 && from < extents[i].to; from += part) {
-            part = extents[i].to - from < PIECE ? extents[i].to - from : PIECE;
-            error = encoder_add(writer->encoder, writer->file, at, base + from, part, false);
+/* A file's extents, read as if they were one. */
+struct contents {
+    const uint8_t *base;
+    const struct archive_extent *extents;
+    size_t count, next;
+    uint64_t from; /* within extents[next] */
+};
+
+/* The next `bytes` of them, or what is left, to `to`; NULL: they are passed over. Returns how many. */
+static size_t take(struct contents *contents, uint8_t *to, uint64_t bytes) {
+    uint64_t taken = 0;
+    while (taken < bytes && contents->next < contents->count) {
+        const struct archive_extent *extent = &contents->extents[contents->next];
+        uint64_t part = extent->to - extent->from - contents->from;
+        part = part < bytes - taken ? part : bytes - taken;
+        if (to)
+            memcpy(to + taken, contents->base + extent->from + contents->from, part);
+        taken += part;
+        contents->from += part;
+        if (contents->from == extent->to - extent->from) {
+            contents->next++;
+            contents->from = 0;
         }
-    if (error == 0)
-        error = encoder_add(writer->encoder, writer->file, at, NULL, 0, true);
+    }
+    return (size_t)taken;
+}
+
+/* The order of which least is left in a sample. */
+static enum rows rows_that_suit(struct archive_writer *writer, struct contents contents, uint64_t bytes) {
+    struct archive_blocks *blocks = writer->blocks;
+    uint64_t gap = bytes / TRIED_PLACES;
+    size_t count = 0, least = SIZE_MAX;
+    enum rows best = ROWS_PLAIN;
+    gap = gap > TRIED_BYTES ? (gap - TRIED_BYTES) / ROWS_ALIGNED * ROWS_ALIGNED : 0;
+    for (int i = 0; i < TRIED_PLACES; i++) {
+        count += take(&contents, blocks->bytes + count, TRIED_BYTES);
+        take(&contents, NULL, gap);
+    }
+    for (enum rows rows = ROWS_PLAIN; rows < ROWS_KINDS; rows++) {
+        rows_order(rows, blocks->bytes, blocks->ordered, count);
+        size_t left = encoder_try(writer->encoder, blocks->ordered, count);
+        if (left < least)
+            best = rows;
+        least = left < least ? left : least;
+    }
+    return best;
+}
+
+static bool put_data(struct archive_writer *writer, uint64_t *at, enum rows rows, struct contents contents) {
+    struct archive_blocks *blocks = writer->blocks;
+    int error = 0;
+    for (size_t bytes = 1; error == 0 && bytes > 0;) {
+        bytes = take(&contents, blocks->bytes, ROWS_BLOCK);
+        rows_order(rows, blocks->bytes, blocks->ordered, bytes);
+        error = encoder_add(writer->encoder, writer->file, at, blocks->ordered, bytes, bytes == 0);
+    }
     return error == 0 || refuse(writer, "cannot write", strerror(error));
 }
 
@@ -158,11 +211,13 @@ bool archive_add(struct archive_writer *writer, const struct archive_entry *file
     head.entry.at = head.entry.stored_bytes = head.entry.data_bytes = 0;
     for (size_t i = 0; i < count; i++)
         head.entry.data_bytes += extents[i].to - extents[i].from;
+    const struct contents contents = {.base = base, .extents = extents, .count = count};
+    head.entry.rows = (uint8_t)rows_that_suit(writer, contents, head.entry.data_bytes);
     uint64_t from = writer->at + archive_head_bytes(&head.entry), at = from;
     head.frame.bytes = (uint32_t)(archive_head_bytes(&head.entry) - sizeof head.frame);
     if (!put(writer, &head, sizeof head, writer->at) ||
         !put(writer, extents, count * sizeof *extents, writer->at + sizeof head) ||
-        !put_data(writer, &at, base, extents, count))
+        !put_data(writer, &at, head.entry.rows, contents))
         return false;
     head.entry.stored_bytes = at - from;
     if (!put(writer, &head, sizeof head, writer->at) || !note(writer, &head.entry, writer->at))
@@ -198,8 +253,10 @@ static void release(struct archive_writer *writer) {
     if (writer->file >= 0)
         close(writer->file);
     encoder_free(writer->encoder);
+    free(writer->blocks);
     free(writer->entries);
     writer->file = -1;
+    writer->blocks = NULL;
     writer->encoder = NULL;
     writer->entries = NULL;
 }

@@ -23,6 +23,7 @@ struct archive_writer {
     size_t count, room;
     size_t resumed; /* members that an earlier writer had left */
     struct encoder *encoder;
+    struct archive_blocks *blocks; /* owned */
     char reason[2 * ARCHIVE_REASON];
 };
 

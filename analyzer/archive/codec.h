@@ -28,6 +28,8 @@ struct encoder *encoder_new(void);
 /* Adds `bytes` to the frame that is written from *at of the file on, which moves; `last` ends it. Returns 0 or an
  * errno. */
 int encoder_add(struct encoder *encoder, int file, uint64_t *at, const void *data, size_t bytes, bool last);
+/* To how many bytes it would compress these, 64 kB at most, by themselves; SIZE_MAX: it cannot tell. */
+size_t encoder_try(struct encoder *encoder, const void *data, size_t bytes);
 void encoder_free(struct encoder *encoder);
 
 #endif

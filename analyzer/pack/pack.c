@@ -106,7 +106,7 @@ static bool look_at_earlier(struct group *group) {
 static bool add_item(struct group *group, struct archive_writer *writer, struct pack_item *item) {
     struct archive_entry file = {.size = (uint64_t)item->status.st_size,
                                  .mtime_ns = pack_mtime(&item->status),
-                                 .mode = item->status.st_mode & 0777};
+                                 .mode = (uint16_t)(item->status.st_mode & 0777)};
     struct mapping mapping;
     memcpy(file.name, item->name, strlen(item->name));
     if (!pack_open_loose(item, group->directory, &mapping))

@@ -23,6 +23,7 @@
 
 #include "analyzer/archive/archive.h"
 #include "analyzer/archive/codec.h"
+#include "analyzer/archive/rows.h"
 #include "analyzer/dumps/process.h"
 #include "analyzer/dumps/set.h"
 #include "analyzer/pack/pack.h"
@@ -551,11 +552,15 @@ static void have_many_extents(struct archive_entry *entry) {
     entry->extent_count = UINT32_MAX;
 }
 
+static void lie_in_an_unknown_order(struct archive_entry *entry) {
+    entry->rows = ROWS_KINDS;
+}
+
 static void an_impossible_index_is_refused(void **state) {
     (void)state;
     void (*const changes[])(struct archive_entry *) = {
         name_another_directory, name_nothing_terminated, name_another_order, lead_out_of_the_file, lead_around,
-        have_many_extents};
+        have_many_extents,      lie_in_an_unknown_order};
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         struct dump_set set;
         write_dumps();
