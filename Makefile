@@ -189,6 +189,7 @@ help:
 	@echo 'check-elastic elastic batch sizes beside those of DeepSpeed'"'"'s own code'
 	@echo 'check-duckdb the ten questions to an SQLite export, asked by DuckDB from PyPI'
 	@echo 'check-hta    GPU figures of PyTorch traces beside those of Holistic Trace Analysis (HTA_DATA)'
+	@echo 'check-slurm  commtap under a real Slurm of two nodes on this host, as root'
 	@echo 'all          build libcommtap.so and commtap into $(BUILD)/'
 	@echo 'bench        what commtap costs, measured here'
 	@echo 'bench-report the analyzer alone: a gigabyte, one thread and two, up to 100,000 ranks'
