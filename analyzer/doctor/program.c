@@ -188,12 +188,51 @@ static void compare_launcher(struct doctor *doctor) {
             doctor->launch[0], doctor->mpi.name.name, doctor->mpi.name.name);
 }
 
+/* They are there themselves, but what they start is not started by this process, or not with its environment. */
+static const struct {
+    const char *name;
+    enum check_state state;
+    const char *text, *remedy;
+} elsewhere[] = {
+    {"ssh", CHECK_BLOCKED, "starts its command on another host, without this environment",
+     "put commtap run behind it: ssh HOST commtap run ... COMMAND"},
+    {"sbatch", CHECK_PART, "queues a job that commtap run does not wait for",
+     "put commtap run in front of srun or mpirun in the job's script"},
+    {"qsub", CHECK_BLOCKED, "queues a job that gets an environment of its own",
+     "put commtap run in front of mpirun in the job's script"},
+    {"bsub", CHECK_PART, "queues a job that commtap run does not wait for",
+     "put commtap run in front of mpirun in the job's script"},
+    {"docker", CHECK_BLOCKED, "starts its command in a container, without this environment",
+     "install commtap in the image and put commtap run behind its name: docker run IMAGE commtap run ... COMMAND"},
+    {"podman", CHECK_BLOCKED, "starts its command in a container, without this environment",
+     "install commtap in the image and put commtap run behind its name: podman run IMAGE commtap run ... COMMAND"},
+    {"kubectl", CHECK_BLOCKED, "starts its command in a container, without this environment",
+     "install commtap in the image and put commtap run in front of the container's command"},
+    {"apptainer", CHECK_PART, "hands the environment on, but in the container the library must be where it is here",
+     "bind its directory and that of the dumps, as in --bind DIR, and ask for the program inside by itself"},
+    {"singularity", CHECK_PART, "hands the environment on, but in the container the library must be where it is here",
+     "bind its directory and that of the dumps, as in --bind DIR, and ask for the program inside by itself"},
+    {"sudo", CHECK_BLOCKED, "is setuid, and starts its command without the library",
+     "put commtap run behind it: sudo commtap run ... COMMAND"},
+};
+
+static bool starts_elsewhere(struct doctor *doctor) {
+    const char *name = base_of(doctor->program);
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+        if (strcmp(name, elsewhere[i].name) == 0) {
+            checks_add(&doctor->checks, elsewhere[i].state, "launcher", "%s %s\n%s", name, elsewhere[i].text,
+                       elsewhere[i].remedy);
+            return true;
+        }
+    return false;
+}
+
 void doctor_look_at_program(struct doctor *doctor) {
     doctor->launch = doctor->command;
     if (!doctor->launch[0] || !find_program(doctor))
         return;
     look_at_launcher(doctor);
-    if (!follow_scripts(doctor))
+    if (starts_elsewhere(doctor) || !follow_scripts(doctor))
         return;
     look_at_scripts(doctor);
     doctor_look_at_binary(doctor);

@@ -79,6 +79,18 @@ def test_env_that_takes_the_library_away(words):
     assert not said(doctor("env", "A=B", "-u", "C", "/bin/true"), "blocked")
 
 
+@pytest.mark.parametrize("name, state, remedy", [("ssh", "blocked", "ssh HOST commtap run"), ("docker", "blocked", "in the image"),
+                                                 ("sbatch", "part", "job's script"), ("apptainer", "part", "--bind")])
+def test_what_starts_its_command_elsewhere(name, state, remedy, tmp_path):
+    program = tmp_path / name
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    found = doctor("timeout", "9", program, "x", "/bin/true", codes=(0, 1))
+    [check] = [check for check in found["checks"] if check["subject"] == "launcher"]
+    assert check["state"] == state and name in check["text"] and remedy in check["remedy"]
+    assert not said(found, "part", "program") and not said(doctor(tmp_path / name, codes=(0, 1)), "blocked", "program")
+
+
 def test_several_programs_of_one_job():
     jobs.need_mpi("openmpi")
     program = jobs.program("openmpi", "train")
