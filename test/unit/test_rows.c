@@ -70,12 +70,12 @@ static void fill_with_rows(size_t width) {
 
 static void differences_of_words_stand_in_columns(void **state) {
     (void)state;
-    const uint8_t rows[35] = {1, 2, 3, 4, [12] = 9, [15] = 1, [16] = 2, [17] = 2, [18] = 3, [19] = 4, [28] = 8, [31] = 1,
-                              5, 6, 7};
+    const uint8_t rows[35] = {
+        1, 2, 3, 4, [12] = 9, [15] = 1, [16] = 2, [17] = 2, [18] = 3, [19] = 4, [28] = 8, [31] = 1, 5, 6, 7};
     uint8_t to[sizeof rows];
     rows_order(ROWS_OF_16, rows, to, sizeof rows);
-    uint8_t expected[sizeof rows] = {1, 1, 2, 0, 3, 0, 4, 0, [24] = 9, [25] = 255, [27] = 255, [29] = 255, [30] = 1,
-                                     [31] = 255, 5, 6, 7};
+    uint8_t expected[sizeof rows] = {
+        1, 1, 2, 0, 3, 0, 4, 0, [24] = 9, [25] = 255, [27] = 255, [29] = 255, [30] = 1, [31] = 255, 5, 6, 7};
     assert_memory_equal(to, expected, sizeof rows);
 }
 
