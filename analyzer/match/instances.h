@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "analyzer/align/common_clock.h"
 #include "analyzer/job/covered_time.h"
@@ -71,11 +72,17 @@ static inline bool match_nobody_left_early(const struct match_instance *instance
     return left >= entered;
 }
 
+/* MPI lets ranks pass it, and libraries mostly do not: making a communicator of another one (MPI 4.1, 7.4), whose
+ * number all members have to agree on, and a fence that need be no barrier (12.5.1). */
+static inline bool match_may_be_passed(const struct match_instance *instance, const struct call_name *call) {
+    return call_makes_communicator(call) ||
+           (call->call_class == CLASS_RMA_SYNC && !instance->fence && strcmp(call->name, "MPI_Win_fence") == 0);
+}
+
 /* How data flows in an instance of a function that is known: in a group of NCCL operations, which all end together, in
- * a fence among all, and where a communicator of MPI was made of another one. MPI 4.1, 7.4 leaves open whether that
- * waits for all members; what libraries have to agree on, the number of the new communicator, needs them all. */
+ * a fence among all, and where nobody passed what may be passed. */
 static inline enum flow match_instance_flow(const struct match_instance *instance, const struct call_name *call) {
-    if (call_makes_communicator(call))
+    if (match_may_be_passed(instance, call))
         return match_nobody_left_early(instance) ? FLOW_ALL : FLOW_NONE;
     return instance->fence || call->call_class == CLASS_GROUP ? FLOW_ALL : (enum flow)call->flow;
 }

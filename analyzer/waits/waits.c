@@ -268,8 +268,8 @@ static void add_waits(struct waits *waits, const struct match_instance *instance
     else if (instance->seen < 2)
         return;
     else if (flow == FLOW_ALL)
-        add_for_last(waits, instance, instance->fence ? WAIT_AT_FENCE : WAIT_AT_NXN, find_latest(instance, NOWHERE), 0,
-                     instance->communicator->dump_count);
+        add_for_last(waits, instance, instance->communicator->kind == COMMUNICATOR_WINDOW ? WAIT_AT_FENCE : WAIT_AT_NXN,
+                     find_latest(instance, NOWHERE), 0, instance->communicator->dump_count);
     else if (flow == FLOW_PREFIX)
         add_scan(waits, instance);
     else if (flow == FLOW_FROM_ROOT && has_root(instance))
