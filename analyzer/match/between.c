@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/base/grow.h"
 #include "analyzer/base/parcel.h"
 
 /* ---- queues ------------------------------------------------------------------------------------------------------ */
@@ -123,75 +122,72 @@ bool between_rounds(const struct between *between, bool failed, struct between_r
 
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 
-/* What a process brings: this, then for each of its workers a number of bytes and so many of them, filled up to a
- * multiple of 8. */
+/* What a process brings to the meeting; the states of its workers come behind it. */
 struct states_note {
     struct team_head head;
     struct match_totals totals;
 };
 
-static size_t padded(size_t bytes) {
-    return (bytes + 7) & ~(size_t)7;
-}
-
-static bool add_state(struct team_block *block, size_t *room, const struct match_sink *sink, void *state) {
-    struct parcel parcel = parcel_to_pack();
-    sink->parcel(state, &parcel);
-    parcel_seal(&parcel);
-    uint64_t bytes = parcel.size;
-    bool done = !parcel.failed && grow_to(block->bytes, *room, block->count + sizeof bytes + padded(parcel.size));
-    if (done) {
-        memcpy(block->bytes + block->count, &bytes, sizeof bytes);
-        memset(block->bytes + block->count + sizeof bytes, 0, padded(parcel.size));
-        memcpy(block->bytes + block->count + sizeof bytes, parcel.bytes, parcel.size);
-        block->count += sizeof bytes + padded(parcel.size);
+static bool pack_states(const struct between *between, const struct match_sink *sink, void *const *states,
+                        struct parcel *parcels) {
+    unsigned me = between->team->number, first = between_first(between, me);
+    bool done = true;
+    for (unsigned w = 0; w < between_own(between, me); w++) {
+        parcels[w] = parcel_to_pack();
+        sink->parcel(states[first + w], &parcels[w]);
+        parcel_seal(&parcels[w]);
+        done = done && !parcels[w].failed;
     }
-    parcel_free(&parcel);
     return done;
 }
 
-/* The states of one other process. */
-static bool take_states(const struct between *between, unsigned process, const struct team_block *block,
-                        const struct match_sink *sink, void *const *states, struct match_totals *totals) {
-    size_t at = sizeof(struct states_note);
-    if (block->count < at)
-        return false;
-    match_totals_add(totals, &((const struct states_note *)(const void *)block->bytes)->totals);
-    for (unsigned w = 0; w < between_own(between, process); w++) {
-        uint64_t bytes;
-        if (block->count - at < sizeof bytes)
-            return false;
-        memcpy(&bytes, block->bytes + at, sizeof bytes);
-        at += sizeof bytes;
-        if (bytes > block->count - at || padded(bytes) > block->count - at)
-            return false;
-        struct parcel parcel = parcel_to_unpack(block->bytes + at, bytes);
-        sink->parcel(states[between_first(between, process) + w], &parcel);
-        if (!parcel_is_used_up(&parcel))
-            return false;
-        at += padded(bytes);
+static bool add_totals(const struct team *team, struct match_totals *totals) {
+    bool done = true;
+    for (unsigned p = 0; p < team->processes; p++) {
+        const struct team_block *block = &team->incoming[p];
+        done = done && block->count == sizeof(struct states_note);
+        if (done && p != team->number)
+            match_totals_add(totals, &((const struct states_note *)(const void *)block->bytes)->totals);
     }
-    return at == block->count;
+    return done;
+}
+
+static bool take_state(const struct team_block *block, const struct match_sink *sink, void *state) {
+    struct parcel parcel = parcel_to_unpack(block->bytes, block->count);
+    sink->parcel(state, &parcel);
+    return parcel_is_used_up(&parcel);
+}
+
+/* Of each process the state of its worker `number`, where it has so many; `mine` is this one's, and freed before the
+ * others' are unpacked. *done: so far. Returns false, in all processes alike, when nothing more can be exchanged. */
+static bool exchange_states(const struct between *between, unsigned number, struct parcel *mine,
+                            const struct match_sink *sink, void *const *states, bool *done) {
+    struct team *team = between->team;
+    for (unsigned p = 0; p < team->processes; p++)
+        team->outgoing[p] = (struct team_block){(char *)mine->bytes, mine->size};
+    bool exchanged = team->exchange(team->context, team->outgoing, team->incoming);
+    memset(team->outgoing, 0, team->processes * sizeof *team->outgoing);
+    parcel_free(mine);
+    for (unsigned p = 0; exchanged && p < team->processes; p++)
+        if (p != team->number && number < between_own(between, p))
+            *done = *done && take_state(&team->incoming[p], sink, states[between_first(between, p) + number]);
+    team_free(team, team->incoming);
+    return exchanged;
 }
 
 bool between_states(const struct between *between, bool failed, const struct match_sink *sink, void *const *states,
                     struct match_totals *totals) {
     struct team *team = between->team;
+    struct parcel parcels[BETWEEN_OWN_MOST] = {0};
     struct states_note note = {.totals = *totals};
-    struct team_block mine = {(char *)&note, sizeof note}, packed = {0};
-    unsigned first = between_first(between, team->number);
-    size_t room = 0;
-    bool done = !failed && grow_to(packed.bytes, room, sizeof note);
-    if (done) {
-        memcpy(packed.bytes, &note, sizeof note);
-        packed.count = sizeof note;
-    }
-    for (unsigned w = 0; done && w < between_own(between, team->number); w++)
-        done = add_state(&packed, &room, sink, states[first + w]);
-    bool met = team_meet(team, TEAM_STATES, !done, done ? &packed : &mine, team->incoming);
-    for (unsigned p = 0; met && p < team->processes; p++)
-        met = p == team->number || take_states(between, p, &team->incoming[p], sink, states, totals);
+    const struct team_block mine = {(char *)&note, sizeof note};
+    bool packed = !failed && pack_states(between, sink, states, parcels);
+    bool done = team_meet(team, TEAM_STATES, !packed, &mine, team->incoming), goes_on = done;
+    done = done && add_totals(team, totals);
     team_free(team, team->incoming);
-    free(packed.bytes);
-    return met;
+    for (unsigned w = 0; goes_on && w < between->own; w++)
+        goes_on = exchange_states(between, w, &parcels[w], sink, states, &done);
+    for (unsigned w = 0; w < BETWEEN_OWN_MOST; w++)
+        parcel_free(&parcels[w]);
+    return done && goes_on;
 }

@@ -239,7 +239,7 @@ static void every_process_comes_to_what_one_comes_to(void **state) {
             assert_memory_equal(&parts[p].totals, &first->totals, sizeof first->totals);
             assert_memory_equal(&parts[p].sums, &first->sums, sizeof first->sums);
         }
-        /* two in each round, one with the states and one at the end */
+        /* two in each round, one before the states and one for each thread, one at the end */
         assert_true(counts[i][0] == 1 ? exchanges == 0 : exchanges >= 4 && exchanges <= 12);
         assert_true(counts[i][0] != 2 || counts[i][1] != 1 || exchanges >= 6);
         if (parts != first)
