@@ -262,15 +262,22 @@ static bool prepare(struct straggler_analysis *analysis) {
     return true;
 }
 
-static void measure(struct straggler_analysis *analysis) {
+/* What overlaps of a rank's waits is sorted first: millions of them. */
+static void measure_rank(void *context, size_t dump) {
+    struct straggler_analysis *analysis = context;
+    struct rank_times *times = &analysis->times[dump];
+    rank_times_finish(times);
+    waits_measure_wall(&analysis->waits, dump, times->comm_ns);
+    if (analysis->shown.ranks)
+        waits_measure_wall(&analysis->shown, dump, times->comm_ns);
+}
+
+static void measure(struct straggler_analysis *analysis, unsigned threads) {
     analysis->from_ns = INT64_MAX;
     analysis->to_ns = INT64_MIN;
+    side_by_side(threads, analysis->directory->dump_count, measure_rank, analysis);
     for (size_t d = 0; d < analysis->directory->dump_count; d++) {
-        struct rank_times *times = &analysis->times[d];
-        rank_times_finish(times);
-        waits_measure_wall(&analysis->waits, d, times->comm_ns);
-        if (analysis->shown.ranks)
-            waits_measure_wall(&analysis->shown, d, times->comm_ns);
+        const struct rank_times *times = &analysis->times[d];
         if (times->from_ns > times->to_ns)
             continue;
         if (times->from_ns < analysis->from_ns)
@@ -464,7 +471,7 @@ bool straggler_analyse(struct straggler_analysis *analysis, const struct common_
     bool done = covered_time_find(&analysis->covered, clock) && links_init(&analysis->links, clock, directory) &&
                 prepare(analysis) && walk_dumps(analysis, &replay, request, &sink);
     if (done) {
-        measure(analysis);
+        measure(analysis, request->workers);
         done = judge_ranks(analysis) && gains_find(analysis, &replay, request->workers);
         analysis->judgement = how_judged(analysis);
     }
