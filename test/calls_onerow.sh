@@ -10,9 +10,12 @@ set -eu
 
 copy=$(mktemp -d "${TMPDIR:-/tmp}/commtap-onerow.XXXXXX")
 trap 'rm -rf "$copy"' EXIT INT TERM
-mkdir -p "$copy/test" "$copy/analyzer/page"
+mkdir -p "$copy/test"
 cp -R Makefile shim "$copy"
-cp analyzer/page/page.mk "$copy/analyzer/page"
+for part in analyzer/*/*.mk; do
+    mkdir -p "$copy/${part%/*}"
+    cp "$part" "$copy/$part"
+done
 cp test/calls.mk test/calls_doc.c "$copy/test"
 
 cat >>"$copy/shim/calls.def" <<'ROW'
