@@ -68,8 +68,14 @@ int output_open_first(struct output *output, const struct options *options, new_
     return open_stream(output, options, is_ours, option_given(options, "force"));
 }
 
+/* Why writing failed; the stream remembers only that it did, but what is in the way is met again by one byte more. */
+static const char *write_failure(FILE *stream) {
+    clearerr(stream);
+    return putc('\n', stream) == EOF || fflush(stream) != 0 ? strerror(errno) : "write error";
+}
+
 int output_close(struct output *output, int code) {
-    const char *reason = ferror(output->stream) ? "write error" : NULL;
+    const char *reason = ferror(output->stream) ? write_failure(output->stream) : NULL;
     if (fflush(output->stream) != 0)
         reason = strerror(errno);
     if (output->path && fclose(output->stream) != 0 && !reason)

@@ -79,7 +79,7 @@ static void write_time(char text[TIME_TEXT], int64_t ns) {
 }
 
 struct rows {
-    struct list_row *items;
+    struct list_row *items; /* the oldest first */
     size_t count;
 };
 
@@ -99,14 +99,26 @@ static bool add_rows(struct rows *rows, const char *place, const struct fleet *f
     return true;
 }
 
+static int compare_rows(const void *a, const void *b) {
+    const struct list_row *one = a, *other = b;
+    if (one->job->started_ns != other->job->started_ns)
+        return one->job->started_ns < other->job->started_ns ? -1 : 1;
+    int places = strcmp(one->directory, other->directory);
+    return places ? places : strcmp(one->job->run_id, other->job->run_id);
+}
+
 static bool print(const struct output *output, const struct rows *rows) {
-    const struct table table = {columns, rows->items, sizeof *rows->items, rows->count};
+    const size_t most = output->top > 0 && output->top < rows->count ? output->top : rows->count;
+    const struct table table = {columns, rows->items + rows->count - most, sizeof *rows->items, most};
     if (output->format == OUTPUT_CSV) {
         table_print_csv(output->stream, &table);
         return true;
     }
-    if (output->format != OUTPUT_JSON)
-        return table_print_text(output->stream, &table, output->color);
+    if (output->format != OUTPUT_JSON) {
+        bool printed = table_print_text(output->stream, &table, output->color);
+        table_print_rest(output->stream, &table, rows->count);
+        return printed;
+    }
     json_t *jobs = table_to_json(&table);
     return jobs && json_print(output->stream, json_pack("{s:s, s:o}", "schema", "commtap.list/1", "jobs", jobs));
 }
@@ -135,8 +147,13 @@ static int find_all(const struct options *options, struct fleet *fleets, struct 
 static int run(const struct options *options) {
     struct output output;
     struct rows rows = {0};
+    size_t most;
+    if (options_top(options, &most) != EXIT_FINE)
+        return EXIT_USAGE;
     struct fleet *fleets = calloc(options->argument_count + 1, sizeof *fleets);
     int code = fleets ? find_all(options, fleets, &rows) : input_no_memory();
+    if (rows.count > 1)
+        qsort(rows.items, rows.count, sizeof *rows.items, compare_rows);
     if (code == EXIT_FINE)
         code = output_open(&output, options);
     if (code == EXIT_FINE)
@@ -151,6 +168,7 @@ static int run(const struct options *options) {
 }
 
 static const struct option option_rows[] = {
+    {.name = "top", .argument = "N", .doc = "so many jobs, those that began last; default: all"},
     OPTION_FORMAT("text|json|csv"),
     OPTION_OUTPUT,
     OPTION_COLOR,

@@ -51,6 +51,16 @@ static void write_round(struct dump_builder *builder, const struct job *job, int
                             end + 60000);
 }
 
+/* The job has ended as it should, with every collective done. */
+static void write_end(struct dump_builder *builder, const struct job *job, uint64_t end) {
+    struct progress *progress = dump_builder_progress(builder, 0);
+    progress->enqueued = progress->started = progress->completed = job->records / 4 * 2;
+    struct dump_header *header = dump_builder_header(builder);
+    header->finalise_ticks = end;
+    header->finalised_ticks = header->exited_ticks = end + 1000;
+    header->state |= STATE_FINALISING | STATE_FINALISED | STATE_EXITED;
+}
+
 enum { PAGE = 4096 };
 
 /* Returns 0, or -1 with errno set. */
@@ -93,6 +103,7 @@ static int write_rank(const struct job *job, int32_t rank, const char *directory
     dump_builder_anchor(builder, end, end, UINT64_C(1700000000000000000) + end, 10);
     for (uint32_t round = 0; round < job->records / 4; round++)
         write_round(builder, job, rank, round, row);
+    write_end(builder, job, end);
     char path[4200];
     snprintf(path, sizeof path, "%s/commtap.bench.%016x.ct", directory, (unsigned)rank);
     int failed = write_with_holes(builder, path);

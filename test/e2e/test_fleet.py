@@ -23,6 +23,10 @@ def test_jobs_are_listed_and_pruned(where):
     assert all(row["state"] == "ended" and row["dumps"] == 2 and "train" in row["command"] for row in listed)
     sizes = [row["disk_bytes"] for row in listed]
     assert jobs.document("list", where / "ada", where / "ada" / "two")["jobs"][0]["started"] == listed[0]["started"]
+    newest = ("list", "--top", "1", where / "ada" / "two", where / "ada" / "one")
+    assert [row["directory"] for row in jobs.document(*newest)["jobs"]] == [f"{where}/ada/two"]
+    assert "... and 1 more: --top N" in jobs.commtap(*newest).stdout
+    jobs.commtap("list", "--top", "0", where, codes=(2,))
 
     said = jobs.commtap("prune", "--keep", str(sizes[1]), "--dry-run", where).stdout
     assert "would remove" in said and "ada/one" in said and "ada/two" not in said
