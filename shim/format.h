@@ -36,7 +36,7 @@
 #define FORMAT_MAGIC             "COMMTAP\n" /* 8 bytes without the terminator */
 #define FORMAT_MAJOR             2u
 #define FORMAT_MAJOR_OLDEST      1u /* that readers take */
-#define FORMAT_MINOR             10u
+#define FORMAT_MINOR             11u
 #define FORMAT_VERSION           (FORMAT_MAJOR | FORMAT_MINOR << 16)
 #define FORMAT_MAJOR_OF(version) ((version)&0xffffu)
 #define FORMAT_MINOR_OF(version) ((version) >> 16)
@@ -852,6 +852,7 @@ enum definition_kind {
     DEFINITION_MODULE_GONE = 9,   /* struct module_gone_definition */
     DEFINITION_REMOTE_GROUP = 10, /* struct remote_group_definition */
     DEFINITION_TEMPLATE = 11,     /* struct template_definition */
+    DEFINITION_NEIGHBOURS = 12,   /* since 2.11: struct neighbours_definition */
 };
 #define DEFINITION_MAGIC 0x43540000u /* high half of a committed definition's `commit` */
 
@@ -913,6 +914,19 @@ struct remote_group_definition {
     uint64_t members_hash;
     uint32_t size;
     uint32_t reserved;
+};
+
+/* From whom this member of a communicator with a topology takes in neighbourhood collectives: from their number `first`
+ * on, up to that of the next such definition for the index, under which a communicator with other neighbours may live
+ * again. A rank can be named more than once. */
+#define NEIGHBOURS_MOST    1024u
+#define NEIGHBOURS_UNKNOWN UINT32_MAX /* `count`: there are more, or the library does not say; run_count is 0 then */
+struct neighbours_definition {
+    struct definition head;
+    uint32_t index;     /* of the communicator */
+    uint32_t first;     /* number of a collective on it */
+    uint32_t count;     /* members named by the runs */
+    uint32_t run_count; /* member_run[] follows: ranks in the communicator, as the library lists them */
 };
 
 /* `commit` is 0 while another name takes its place, here or, where it is longer, in a definition of its own. */

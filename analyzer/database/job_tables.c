@@ -183,10 +183,16 @@ struct wait_row {
     int64_t ns;
 };
 
-static const char *const state_names[] = {
-    [WAIT_AT_NXN] = "wait at NxN",          [WAIT_AT_FENCE] = "wait at fence", [WAIT_LATE_BROADCAST] = "late broadcast",
-    [WAIT_AT_NX1] = "wait at Nx1",          [WAIT_EARLY_SCAN] = "early scan",  [WAIT_LATE_SENDER] = "late sender",
-    [WAIT_LATE_RECEIVER] = "late receiver", [WAIT_LATE_POST] = "late post",    [WAIT_EARLY_WAIT] = "early wait"};
+static const char *const state_names[] = {[WAIT_AT_NXN] = "wait at NxN",
+                                          [WAIT_AT_FENCE] = "wait at fence",
+                                          [WAIT_LATE_BROADCAST] = "late broadcast",
+                                          [WAIT_AT_NX1] = "wait at Nx1",
+                                          [WAIT_EARLY_SCAN] = "early scan",
+                                          [WAIT_AT_NEIGHBOURS] = "wait at neighbours",
+                                          [WAIT_LATE_SENDER] = "late sender",
+                                          [WAIT_LATE_RECEIVER] = "late receiver",
+                                          [WAIT_LATE_POST] = "late post",
+                                          [WAIT_EARLY_WAIT] = "early wait"};
 
 #define WAIT ((const struct wait_row *)item)
 VALUE(wait_rank, WAIT->dump->header->rank == RANK_UNKNOWN ? cell_unknown() : cell_integer(WAIT->dump->header->rank))

@@ -43,7 +43,7 @@ size_t stalled_ranks(struct diagnosis *diagnosis, const struct stalled *stalled,
                 came[communicator->present[i].rank] = !stalled_misses(world, stalled, &communicator->present[i]);
         for (uint32_t r = 0; came && members && r < communicator->side_size[side]; r++) {
             if (members[r] == NOBODY || world->parties[members[r]].rank < 0 || (came[r] == 0) != missing ||
-                !stalled_expects(stalled, side, r))
+                !stalled_expects(stalled, side, r) || (missing && !stalled_needs(stalled, r)))
                 continue;
             if (count < capacity)
                 ranks[count] = world->parties[members[r]].rank;
@@ -308,7 +308,7 @@ static const struct stalled *find_crowd(const struct diagnosis *diagnosis) {
 static void blame_absent(struct diagnosis *diagnosis, const struct stalled *crowd) {
     for (uint32_t i = 0; i < crowd->communicator->present_count; i++) {
         const struct membership *member = &crowd->communicator->present[i];
-        if (!stalled_misses(&diagnosis->world, crowd, member) ||
+        if (!stalled_misses(&diagnosis->world, crowd, member) || !stalled_needs(crowd, (uint32_t)member->rank) ||
             diagnosis->wait_for_graph.graph.released[member->party])
             continue;
         struct culprit *culprit = add_culprit(diagnosis, member->party, CULPRIT_NEVER_ENTERED, BLAME_ABSENT);

@@ -72,7 +72,9 @@ struct stalled {
     bool rooted;               /* on an intercommunicator, from or to a root: of its group it alone takes part */
     unsigned root_side;        /* where `rooted` */
     int32_t root_rank;         /* in its group */
-    uint32_t missing, unknown; /* members that have not come; of these, how many cannot be named */
+    uint8_t *needed;           /* of a neighbourhood collective, by rank: has not come, and somebody in it takes from it
+                                  or gives to it. NULL: all members are needed. Owned */
+    uint32_t missing, unknown; /* members that have not come and are needed; of these, how many cannot be named */
     uint32_t all, any;         /* nodes: of all and any missing member; AND_OR_GRAPH_NO_NODE where nobody is missing */
     uint32_t all_of[2];        /* the first for one side of an intercommunicator */
 };
@@ -107,6 +109,9 @@ bool wait_is_in(const struct wait *wait, const struct stalled *stalled);
 
 /* False for members of an intercommunicator that take no part: the root's neighbours. */
 bool stalled_expects(const struct stalled *stalled, unsigned side, uint32_t rank);
+
+/* False for those of whom nobody needs anything who waits in it, as far as neighbourhood collectives tell. */
+bool stalled_needs(const struct stalled *stalled, uint32_t rank);
 
 /* True when a member has not come to a stalled collective. */
 bool stalled_misses(const struct world *world, const struct stalled *stalled, const struct membership *member);

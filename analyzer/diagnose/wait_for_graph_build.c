@@ -255,6 +255,8 @@ void wait_for_graph_free(struct wait_for_graph *waits) {
     and_or_graph_free(&waits->graph);
     free(waits->parties);
     free(waits->items);
+    for (size_t i = 0; i < waits->stalled_count; i++)
+        free(waits->stalled[i].needed);
     free(waits->stalled);
     *waits = (struct wait_for_graph){0};
 }

@@ -24,6 +24,10 @@ bool wait_is_in(const struct wait *wait, const struct stalled *stalled) {
            wait->started == stalled->started && (!wait->started || (uint32_t)wait->tag == stalled->start);
 }
 
+bool stalled_needs(const struct stalled *stalled, uint32_t rank) {
+    return !stalled->needed || (rank < stalled->communicator->side_size[0] && stalled->needed[rank]);
+}
+
 bool stalled_expects(const struct stalled *stalled, unsigned side, uint32_t rank) {
     return !stalled->rooted || side != stalled->root_side || (int32_t)rank == stalled->root_rank;
 }
@@ -69,6 +73,19 @@ static void find_missing_members(struct builder *b, struct stalled *stalled) {
                 add_missing(b, stalled, side, members[rank]);
         free(came);
     }
+}
+
+static bool is_among_neighbours(const struct shared_communicator *communicator, const struct operation *o) {
+    return o && o->call->flow == FLOW_NEIGHBOURS && communicator->kind == COMMUNICATOR_INTRA;
+}
+
+/* Who is missing among neighbours is found wait by wait. */
+static void begin_missing(struct builder *b, struct stalled *stalled, const struct operation *o) {
+    uint32_t size = stalled->communicator->side_size[0];
+    if (!is_among_neighbours(stalled->communicator, o))
+        find_missing_members(b, stalled);
+    else if (world_may_look_at(b->world, size) && !(stalled->needed = calloc((size_t)size + 1, 1)))
+        b->no_memory = true;
 }
 
 struct stalled_key {
@@ -121,7 +138,7 @@ struct stalled *find_stalled(struct builder *b, struct shared_communicator *comm
     if (communicator->kind == COMMUNICATOR_INTER && o)
         find_root(stalled, o, world_membership(communicator, o->party));
     known->number = waits->stalled_count;
-    find_missing_members(b, stalled);
+    begin_missing(b, stalled, o);
     return stalled;
 }
 
@@ -135,6 +152,77 @@ static uint32_t wait_between_groups(struct builder *b, const struct operation *o
     if (everybody && others != AND_OR_GRAPH_NO_NODE)
         return others;
     return o->maybe_over ? b->free_node : stalled->any;
+}
+
+/* The members with a dump are in the order of their ranks. */
+static const struct membership *find_member(const struct shared_communicator *communicator, uint32_t rank) {
+    uint32_t low = 0, high = communicator->present_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if ((uint32_t)communicator->present[middle].rank < rank)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool found = low < communicator->present_count && (uint32_t)communicator->present[low].rank == rank;
+    return found ? &communicator->present[low] : NULL;
+}
+
+/* Lets *node wait for a neighbour that has not come; makes it, of that kind, for the first. */
+static void wait_for_neighbour(struct builder *b, struct stalled *stalled, uint32_t rank, uint32_t party, bool any,
+                               uint32_t *node) {
+    if (!stalled->needed[rank])
+        add_missing(b, stalled, 0, party);
+    stalled->needed[rank] = 1;
+    if (*node == AND_OR_GRAPH_NO_NODE)
+        *node = and_or_graph_node(&b->waits->graph, any);
+    and_or_graph_wait(&b->waits->graph, *node, party == NOBODY ? b->free_node : party);
+}
+
+/* Whether the member takes from `rank` there, as far as anybody knows. */
+static bool may_take_from(const struct world *world, const struct membership *member, uint32_t seq, uint32_t rank) {
+    uint32_t ranks[NEIGHBOURS_MOST];
+    size_t count = dump_neighbours_at(world->parties[member->party].dump, member->local, seq, ranks);
+    for (size_t i = 0; count != SIZE_MAX && i < count; i++)
+        if (ranks[i] == rank)
+            return true;
+    return count == SIZE_MAX;
+}
+
+/* Who has from everybody what it takes may wait for one that takes from it, as with a message too large to be buffered;
+ * where its neighbours are not known, for anybody. */
+static uint32_t wait_for_any_taker(struct builder *b, const struct operation *o, struct stalled *stalled,
+                                   const uint32_t *members) {
+    struct shared_communicator *communicator = stalled->communicator;
+    const struct membership *me = world_membership(communicator, o->party);
+    uint32_t node = AND_OR_GRAPH_NO_NODE;
+    if (!me || o->maybe_over || !world_may_look_at(b->world, communicator->side_size[0]))
+        return b->free_node;
+    for (uint32_t rank = 0; rank < communicator->side_size[0]; rank++) {
+        const struct membership *member = find_member(communicator, rank);
+        if (member ? stalled_misses(b->world, stalled, member) &&
+                         may_take_from(b->world, member, stalled->seq, (uint32_t)me->rank)
+                   : true)
+            wait_for_neighbour(b, stalled, rank, members[rank], true, &node);
+    }
+    return node == AND_OR_GRAPH_NO_NODE ? b->free_node : node;
+}
+
+/* It needs all that it takes from. */
+static uint32_t wait_among_neighbours(struct builder *b, const struct operation *o, struct stalled *stalled) {
+    struct shared_communicator *communicator = stalled->communicator;
+    const uint32_t *members = world_members(b->world, communicator, 0);
+    uint32_t ranks[NEIGHBOURS_MOST], node = AND_OR_GRAPH_NO_NODE;
+    if (!members || !stalled->needed) /* others of its number called something else */
+        return b->free_node;
+    size_t count = dump_neighbours_at(b->world->parties[o->party].dump, o->local, o->seq, ranks);
+    bool known = count != SIZE_MAX && world_may_look_at(b->world, (uint32_t)count);
+    for (size_t i = 0; known && i < count; i++) {
+        const struct membership *member = find_member(communicator, ranks[i]);
+        if (!member || stalled_misses(b->world, stalled, member))
+            wait_for_neighbour(b, stalled, ranks[i], members[ranks[i]], false, &node);
+    }
+    return node == AND_OR_GRAPH_NO_NODE ? wait_for_any_taker(b, o, stalled, members) : node;
 }
 
 static bool needs_everybody(const struct operation *o, const struct shared_communicator *communicator) {
@@ -164,6 +252,8 @@ uint32_t wait_in_collective(struct builder *b, const struct operation *o) {
         return b->free_node;
     bool bystander = communicator->kind == COMMUNICATOR_INTER && o->peer == PEER_NULL;
     struct stalled *stalled = bystander ? NULL : find_stalled(b, communicator, o->seq, o->call, false, o);
+    if (stalled && is_among_neighbours(communicator, o))
+        return wait_among_neighbours(b, o, stalled);
     if (!stalled || stalled->missing == 0)
         return b->free_node;
     if (communicator->kind == COMMUNICATOR_INTER && o->call->call_class == CLASS_COLLECTIVE)

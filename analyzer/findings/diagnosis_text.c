@@ -151,7 +151,8 @@ static void say_stalled(struct diagnosis_text *told, struct diagnosis *diagnosis
         say(told, "%s: %s %s; %" PRIu32 " members that left no dump are missing.", what, who, one ? "waits" : "wait",
             stalled->missing);
     } else {
-        say(told, "%s: %s %s though all members have come%s.", what, who, one ? "waits" : "wait",
+        say(told, "%s: %s %s though all %s have come%s.", what, who, one ? "waits" : "wait",
+            stalled->needed ? "neighbours" : "members",
             diagnosis->standing.kind == STANDING_UNTOLD ? "" : ": it does not move, which points at the transport");
         if (say_who_is_through(diagnosis, stalled, ranks, missing, sizeof missing))
             say(told, "Through it on the GPU: %s.", missing);

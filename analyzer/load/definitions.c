@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The append-only areas of a dump: communicators, their names and ends, epochs.
+ * The append-only areas of a dump: communicators, their names, neighbours and ends, epochs.
  * Lives here: walking and checking definitions, expanding members.
  * Must not live here: progress, which sits outside these areas; call stacks and what they name (stacks.c).
  */
@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analyzer/base/grow.h"
+#include "analyzer/base/statistics.h"
 #include "analyzer/load/private.h"
 
 /* Indices are handed out in order; a few may be missing where an area was full. */
@@ -18,6 +19,7 @@ struct definition_walk {
     struct loaded *loaded;
     uint64_t index_limit;
     size_t communicator_room; /* of dump->communicators */
+    size_t neighbour_room;    /* of dump->neighbours */
     uint64_t order;           /* definitions met so far */
     bool short_of_memory;
 };
@@ -126,6 +128,42 @@ static void add_remote(struct definition_walk *walk, const struct remote_group_d
     slot->remote_runs = remote->run_count > 0 ? runs : NULL;
 }
 
+/* Written behind the communicator's own definition, by the same thread. */
+static void add_neighbours(struct definition_walk *walk, const struct neighbours_definition *neighbours,
+                           uint64_t offset) {
+    struct dump *dump = &walk->loaded->dump;
+    const struct dump_communicator *communicator = dump_communicator(dump, neighbours->index);
+    bool known = neighbours->count != NEIGHBOURS_UNKNOWN;
+    const struct member_run *runs = (const struct member_run *)(neighbours + 1);
+    if (!communicator || communicator->definition->kind != COMMUNICATOR_INTRA ||
+        (known && (neighbours->count > NEIGHBOURS_MOST ||
+                   !runs_are_sound(runs, neighbours->run_count, neighbours->count, communicator->definition->size,
+                                   neighbours->head.bytes, sizeof *neighbours)))) {
+        problem_add(dump, false, offset, "communicator %u: %u neighbours that are no members of it: ignored",
+                    neighbours->index, neighbours->count);
+        return;
+    }
+    if (!grow_by_one(dump->neighbours, dump->neighbour_count, walk->neighbour_room)) {
+        walk->short_of_memory = true;
+        return;
+    }
+    dump->neighbours[dump->neighbour_count] = (struct dump_neighbours){.index = neighbours->index,
+                                                                       .first = neighbours->first,
+                                                                       .order = (uint32_t)dump->neighbour_count,
+                                                                       .run_count = known ? neighbours->run_count : 0,
+                                                                       .runs = known ? runs : NULL};
+    dump->neighbour_count++;
+}
+
+static int compare_neighbours(const void *a, const void *b) {
+    const struct dump_neighbours *left = a, *right = b;
+    if (left->index != right->index)
+        return left->index < right->index ? -1 : 1;
+    if (left->first != right->first)
+        return left->first < right->first ? -1 : 1;
+    return left->order < right->order ? -1 : left->order > right->order;
+}
+
 static void define_name(struct definition_walk *walk, const struct communicator_name_definition *definition,
                         uint64_t offset) {
     struct dump *dump = &walk->loaded->dump;
@@ -188,6 +226,7 @@ static const uint32_t least_bytes[] = {
     [DEFINITION_MODULE_GONE] = sizeof(struct module_gone_definition),
     [DEFINITION_REMOTE_GROUP] = sizeof(struct remote_group_definition),
     [DEFINITION_TEMPLATE] = sizeof(struct template_definition),
+    [DEFINITION_NEIGHBOURS] = sizeof(struct neighbours_definition),
 };
 
 /* Those that records refer to. Others are of a later version. Returns false when memory is short. */
@@ -225,6 +264,9 @@ static void add_definition(struct definition_walk *walk, const struct definition
         break;
     case DEFINITION_REMOTE_GROUP:
         add_remote(walk, (const struct remote_group_definition *)head, offset);
+        break;
+    case DEFINITION_NEIGHBOURS:
+        add_neighbours(walk, (const struct neighbours_definition *)head, offset);
         break;
     case DEFINITION_COMMUNICATOR_NAME:
         define_name(walk, (const struct communicator_name_definition *)head, offset);
@@ -278,6 +320,9 @@ bool definitions_load(struct loaded *loaded) {
     for (size_t i = 0; i < loaded->area_count && !walk.short_of_memory; i++)
         walk_area(&walk, &loaded->areas[i]);
     stacks_finish(&loaded->dump);
+    if (loaded->dump.neighbour_count > 0)
+        qsort(loaded->dump.neighbours, loaded->dump.neighbour_count, sizeof *loaded->dump.neighbours,
+              compare_neighbours);
     return !walk.short_of_memory && finish_names(&loaded->dump);
 }
 
@@ -303,6 +348,34 @@ size_t dump_communicator_members(const struct dump_communicator *communicator, i
 size_t dump_communicator_remote_members(const struct dump_communicator *communicator, int32_t *ranks, size_t capacity) {
     const struct remote_group_definition *remote = communicator->remote;
     return remote ? expand_runs(communicator->remote_runs, remote->run_count, ranks, capacity) : 0;
+}
+
+/* The last one that begins at or before that collective; NULL: there is none. */
+static const struct dump_neighbours *find_neighbours(const struct dump *dump, uint32_t local, uint32_t seq) {
+    size_t low = 0, high = dump->neighbour_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct dump_neighbours *at = &dump->neighbours[middle];
+        if (at->index < local || (at->index == local && at->first <= seq))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && dump->neighbours[low - 1].index == local ? &dump->neighbours[low - 1] : NULL;
+}
+
+size_t dump_neighbours_at(const struct dump *dump, uint32_t local, uint32_t seq, uint32_t ranks[NEIGHBOURS_MOST]) {
+    const struct dump_neighbours *neighbours = find_neighbours(dump, local, seq);
+    size_t count = 0;
+    if (!neighbours || !neighbours->runs)
+        return SIZE_MAX;
+    int32_t listed[NEIGHBOURS_MOST];
+    size_t all = expand_runs(neighbours->runs, neighbours->run_count, listed, NEIGHBOURS_MOST);
+    qsort(listed, all, sizeof *listed, compare_int32);
+    for (size_t i = 0; i < all; i++)
+        if (i == 0 || listed[i] != listed[i - 1])
+            ranks[count++] = (uint32_t)listed[i];
+    return count;
 }
 
 int32_t dump_peer_rank(const struct dump_communicator *communicator, int32_t peer) {

@@ -53,6 +53,14 @@ struct dump_communicator {
     const struct progress *progress; /* NULL when it has none (freed, or table full) */
 };
 
+/* From whom the process takes in neighbourhood collectives on a communicator, from collective `first` on. */
+struct dump_neighbours {
+    uint32_t index, first;
+    uint32_t order; /* of equal ones the last counts */
+    uint32_t run_count;
+    const struct member_run *runs; /* ranks in the communicator (checked); NULL: nobody knows */
+};
+
 /* A call stack as the dump defines it. What an entry is: shim/format.h, struct stack_definition. */
 struct dump_stack {
     uint32_t id, depth;
@@ -119,6 +127,8 @@ struct dump {
 
     struct dump_communicator *communicators; /* by local index; definition NULL = never defined */
     uint32_t communicator_count;
+    struct dump_neighbours *neighbours; /* sorted by index, first and order; owned */
+    size_t neighbour_count;
 
     struct clock_anchor *anchors; /* sorted by ticks, sane ones only; owned */
     size_t anchor_count;
@@ -237,6 +247,10 @@ static inline bool dump_communicator_knows_members(const struct dump_communicato
 /* World rank of a peer or root as a record names it (on an intercommunicator: of the remote group). RANK_UNKNOWN where
  * that is no rank or the members are not in this dump; `communicator` may be NULL. */
 int32_t dump_peer_rank(const struct dump_communicator *communicator, int32_t peer);
+
+/* Writes from which ranks of the communicator the process takes in its neighbourhood collective `seq`, in ascending
+ * order, each once, its own among them where it does; returns how many. SIZE_MAX: nobody knows. */
+size_t dump_neighbours_at(const struct dump *dump, uint32_t local, uint32_t seq, uint32_t ranks[NEIGHBOURS_MOST]);
 
 /* ---- call stacks ---------------------------------------------------------------------------------------- */
 

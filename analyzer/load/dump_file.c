@@ -628,6 +628,7 @@ void dump_close(struct dump *dump) {
     for (size_t i = 0; i < loaded->area_count; i++)
         free(loaded->areas[i].base);
     free(dump->communicators);
+    free(dump->neighbours);
     free(dump->anchors);
     free(dump->epochs);
     stacks_free(dump);

@@ -78,6 +78,7 @@ static void add_member(struct match_directory *directory, struct match_communica
         return;
     communicator->dump_of[position] = member->dump;
     communicator->rank_of[position] = rank;
+    communicator->local_of[position] = member->local;
     communicator->dump_count++;
     communicator->first_dumps += !second;
     if (!communicator->name[0])
@@ -98,9 +99,10 @@ static bool add_communicator(struct match_directory *directory, const struct loc
                                                 .size = definition->size + (inter ? definition->remote_size : 0),
                                                 .first_size = definition->size,
                                                 .dump_of = malloc(count * sizeof *communicator->dump_of),
-                                                .rank_of = malloc(count * sizeof *communicator->rank_of)};
+                                                .rank_of = malloc(count * sizeof *communicator->rank_of),
+                                                .local_of = malloc(count * sizeof *communicator->local_of)};
     directory->communicator_count++;
-    if (!communicator->dump_of || !communicator->rank_of)
+    if (!communicator->dump_of || !communicator->rank_of || !communicator->local_of)
         return false;
     for (size_t i = 0; i < count; i++)
         add_member(directory, communicator, members, &members[i]);
@@ -272,6 +274,7 @@ void match_directory_free(struct match_directory *directory) {
     for (size_t i = 0; directory->communicators && i < directory->communicator_count; i++) {
         free(directory->communicators[i].dump_of);
         free(directory->communicators[i].rank_of);
+        free(directory->communicators[i].local_of);
     }
     for (size_t d = 0; directory->places && d < directory->dump_count; d++)
         free(directory->places[d]);

@@ -24,6 +24,7 @@ struct match_communicator {
     uint32_t dump_count; /* members with a dump: what the arrays below hold, in rank order */
     uint32_t *dump_of;   /* index of the member's dump */
     uint32_t *rank_of;   /* its rank in the communicator */
+    uint32_t *local_of;  /* what its dump calls the communicator */
     /* An intercommunicator's members are those of both groups: `size` is both together, and the second group's ranks
      * are counted on behind those of the first. Which group is the first, its name for itself (members_hash) decides.
      * Elsewhere the first group is all. */

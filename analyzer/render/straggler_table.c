@@ -50,6 +50,7 @@ VALUE(late_broadcast, WAIT(states_ns[WAIT_LATE_BROADCAST]))
 VALUE(wait_to_root, WAIT(states_ns[WAIT_AT_NX1]))
 VALUE(early_reduce, WAIT(early_reduce_ns))
 VALUE(wait_scan, WAIT(states_ns[WAIT_EARLY_SCAN]))
+VALUE(wait_at_neighbours, WAIT(states_ns[WAIT_AT_NEIGHBOURS]))
 VALUE(late_sender, WAIT(states_ns[WAIT_LATE_SENDER]))
 VALUE(late_receiver, WAIT(states_ns[WAIT_LATE_RECEIVER]))
 VALUE(late_post, WAIT(states_ns[WAIT_LATE_POST]))
@@ -91,6 +92,7 @@ const struct column rank_columns[] = {
     {"wait_to_root_seconds", NULL, LOOK_SECONDS, .value = wait_to_root, .doc = "of wait_thread_seconds: as a root, for the last one that sends to it"},
     {"early_reduce_seconds", NULL, LOOK_SECONDS, .value = early_reduce, .doc = "of it, until the first one had come (Scalasca's early reduce)"},
     {"wait_scan_seconds", NULL, LOOK_SECONDS, .value = wait_scan, .doc = "of wait_thread_seconds: in scans, for lower ranks"},
+    {"wait_at_neighbours_seconds", NULL, LOOK_SECONDS, .value = wait_at_neighbours, .doc = "of wait_thread_seconds: in neighbourhood collectives, for the last one that it takes from"},
     {"late_sender_seconds", NULL, LOOK_SECONDS, .value = late_sender, .doc = "of wait_thread_seconds: receiving what was sent later"},
     {"late_receiver_seconds", NULL, LOOK_SECONDS, .value = late_receiver, .doc = "of wait_thread_seconds: sending what was received later"},
     {"late_post_seconds", NULL, LOOK_SECONDS, .value = late_post, .doc = "of wait_thread_seconds: starting or completing an epoch that its target opened later"},

@@ -3,6 +3,7 @@
 
 #include "analyzer/base/grow.h"
 #include "analyzer/base/hash.h"
+#include "analyzer/match/sources.h"
 #include "analyzer/replay/replay_build.h"
 #include "analyzer/waits/delay_costs.h"
 
@@ -197,12 +198,31 @@ static bool joins(const struct replay_build *build, const struct match_instance 
         !call_makes_communicator(call))
         return false;
     enum flow flow = match_instance_flow(instance, call);
-    return flow == FLOW_ALL || ((flow == FLOW_FROM_ROOT || flow == FLOW_TO_ROOT) && instance->root != NOWHERE);
+    return flow == FLOW_ALL || flow == FLOW_NEIGHBOURS ||
+           ((flow == FLOW_FROM_ROOT || flow == FLOW_TO_ROOT) && instance->root != NOWHERE);
 }
 
 bool replay_in_one_stretch(const struct replay_build *build, int64_t one, int64_t other) {
     return !build->covered || build->covered->whole ||
            covered_time_at(build->covered, one, one) == covered_time_at(build->covered, other, other);
+}
+
+/* Each member needs those that it takes from, and came while it was there. */
+static void add_neighbours(const struct replay_build *build, struct replay_gathered *g,
+                           const struct match_instance *instance) {
+    const struct match_communicator *communicator = instance->communicator;
+    uint32_t sources[NEIGHBOURS_MOST];
+    for (uint32_t i = 0; i < communicator->dump_count; i++) {
+        struct replay_link link = {.first = (uint32_t)g->member_count, .from = NOWHERE, .to = NOWHERE};
+        size_t count = match_sources(build->directory, instance, i, sources);
+        for (size_t k = 0; count != SIZE_MAX && k < count; k++)
+            if (instance->members[sources[k]].enter <= instance->members[i].leave)
+                replay_add_link_member(g, communicator->dump_of[sources[k]], &instance->members[sources[k]], GIVES);
+        if (g->member_count == link.first)
+            continue;
+        replay_add_link_member(g, communicator->dump_of[i], &instance->members[i], TAKES);
+        replay_add_link(g, link);
+    }
 }
 
 void replay_add_instance(struct replay_build *build, unsigned worker, const struct match_instance *instance) {
@@ -214,6 +234,10 @@ void replay_add_instance(struct replay_build *build, unsigned worker, const stru
         if (instance->members[i].enter < build->from_ns ||
             !replay_in_one_stretch(build, instance->members[i].enter, instance->members[0].enter))
             return;
+    if (flow == FLOW_NEIGHBOURS) {
+        add_neighbours(build, g, instance);
+        return;
+    }
     struct replay_link link = {.first = (uint32_t)g->member_count, .from = NOWHERE, .to = NOWHERE};
     for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
         int parts = GIVES | TAKES;

@@ -8,23 +8,39 @@
 
 #include <stdlib.h>
 
+#include "analyzer/match/sources.h"
+
 bool waits_init(struct waits *waits, const struct common_clock *clock, const struct match_directory *directory) {
     *waits = (struct waits){.clock = clock, .directory = directory};
     waits->ranks = calloc(directory->dump_count, sizeof *waits->ranks);
     waits->receiving = calloc(directory->dump_count, sizeof *waits->receiving);
-    return wall_times_init(&waits->wall, directory->dump_count) && waits->ranks && waits->receiving;
+    waits->gains = calloc(directory->dump_count, sizeof *waits->gains);
+    return wall_times_init(&waits->wall, directory->dump_count) && waits->ranks && waits->receiving && waits->gains;
 }
 
 void waits_free(struct waits *waits) {
     for (size_t d = 0; waits->receiving && d < waits->directory->dump_count; d++)
         free(waits->receiving[d]);
     free(waits->receiving);
+    free(waits->gains);
     free(waits->ranks);
     site_waits_free(&waits->sites);
     link_waits_free(&waits->links);
     wall_times_free(&waits->wall);
     transfers_free(&waits->transfers);
     *waits = (struct waits){0};
+}
+
+/* ---- who meets where ------------------------------------------------------------------------- */
+
+static uint64_t channel_of(uint32_t a, uint32_t b) {
+    return (uint64_t)(a < b ? a : b) << 32 | (uint64_t)(a < b ? b : a) << 1; /* even: communicators' are odd */
+}
+
+/* Of two members: neighbours meet each other, in all else all do. */
+static uint64_t channel_in(const struct match_instance *instance, enum wait_state state, uint32_t a, uint32_t b) {
+    const uint32_t *dump_of = instance->communicator->dump_of;
+    return state == WAIT_AT_NEIGHBOURS ? channel_of(dump_of[a], dump_of[b]) : instance->communicator->uid | 1;
 }
 
 /* ---- one wait -------------------------------------------------------------------------------- */
@@ -153,7 +169,7 @@ static int64_t charge_waits(struct waits *waits, const struct match_instance *in
                                             .until = blocked_since(member) + length,
                                             .length = length,
                                             .imposed = length < lead ? length : lead,
-                                            .channel = instance->communicator->uid | 1});
+                                            .channel = channel_in(instance, state, i, cause)});
         if (length > longest)
             longest = length;
     }
@@ -240,6 +256,65 @@ static void add_scan(struct waits *waits, const struct match_instance *instance)
         note_last(waits, instance, latest.last, lead, longest);
 }
 
+/* The two of those that member i takes from who came last, while it was there: a message of no bytes is none. */
+static struct latest find_latest_source(const struct waits *waits, const struct match_instance *instance, uint32_t i,
+                                        const uint32_t *sources, size_t count) {
+    struct latest found = {NOWHERE, NOWHERE};
+    const struct match_member *members = instance->members;
+    for (size_t k = 0; k < count; k++) {
+        uint32_t s = sources[k];
+        if (members[s].enter == MATCH_ABSENT ||
+            (members[s].enter > members[i].leave &&
+             members[s].enter - members[i].leave > error_between(waits, instance, i, s)))
+            continue;
+        if (found.last == NOWHERE || members[s].enter >= members[found.last].enter)
+            found = (struct latest){s, found.last};
+        else if (found.second == NOWHERE || members[s].enter >= members[found.second].enter)
+            found.second = s;
+    }
+    return found;
+}
+
+static void tell_met(const struct waits *waits, const struct match_instance *instance, uint32_t a, uint32_t b) {
+    int64_t one = instance->members[a].enter, other = instance->members[b].enter;
+    if (waits->listener.met && one != MATCH_ABSENT && other != MATCH_ABSENT)
+        waits->listener.met(waits->listener.context, one > other ? one : other,
+                            channel_in(instance, WAIT_AT_NEIGHBOURS, a, b));
+}
+
+/* Each counts once as the last that others waited for, whatever their number. */
+static void note_last_sources(struct waits *waits, const struct match_instance *instance) {
+    for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
+        uint32_t dump = instance->communicator->dump_of[i];
+        if (waits->gains[dump] == 0)
+            continue;
+        waits->ranks[dump].last++;
+        waits->ranks[dump].mended_ns = add_ns(waits->ranks[dump].mended_ns, waits->gains[dump] - 1);
+        waits->gains[dump] = 0;
+    }
+}
+
+static void add_among_neighbours(struct waits *waits, const struct match_instance *instance) {
+    uint32_t sources[NEIGHBOURS_MOST];
+    for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
+        size_t count =
+            instance->members[i].enter == MATCH_ABSENT ? 0 : match_sources(waits->directory, instance, i, sources);
+        count = count == SIZE_MAX ? 0 : count;
+        for (size_t k = 0; k < count; k++)
+            tell_met(waits, instance, i, sources[k]);
+        struct latest latest = find_latest_source(waits, instance, i, sources, count);
+        if (latest.last == NOWHERE)
+            continue;
+        int64_t lead = lead_of(waits, instance, latest);
+        int64_t length = charge_waits(waits, instance, WAIT_AT_NEIGHBOURS, latest.last, lead, i, i + 1);
+        int64_t gain = lead < length ? lead : length;
+        int64_t *most = &waits->gains[instance->communicator->dump_of[latest.last]];
+        if (length > 0 && gain >= *most)
+            *most = gain + 1;
+    }
+    note_last_sources(waits, instance);
+}
+
 /* An intercommunicator: a group waits for the other one (MPI 4.0, 6.2.3). Where a group has no second last, all that
  * its last one was waited for is imposed. */
 static void add_between_groups(struct waits *waits, const struct match_instance *instance, enum flow flow) {
@@ -272,6 +347,8 @@ static void add_waits(struct waits *waits, const struct match_instance *instance
                      find_latest(instance, NOWHERE), 0, instance->communicator->dump_count);
     else if (flow == FLOW_PREFIX)
         add_scan(waits, instance);
+    else if (flow == FLOW_NEIGHBOURS)
+        add_among_neighbours(waits, instance);
     else if (flow == FLOW_FROM_ROOT && has_root(instance))
         add_from_root(waits, instance);
     else if (flow == FLOW_TO_ROOT && has_root(instance))
@@ -428,16 +505,12 @@ void waits_add(struct waits *waits, const struct match_instance *instance) {
     add_times(waits, instance, flow);
     add_waits(waits, instance, flow);
     struct latest latest = find_latest(instance, NOWHERE);
-    if (waits->listener.met && latest.last != NOWHERE)
+    if (waits->listener.met && latest.last != NOWHERE && flow != FLOW_NEIGHBOURS)
         waits->listener.met(waits->listener.context, instance->members[latest.last].enter,
                             instance->communicator->uid | 1);
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
-
-static uint64_t channel_of(uint32_t a, uint32_t b) {
-    return (uint64_t)(a < b ? a : b) << 32 | (uint64_t)(a < b ? b : a) << 1; /* even: communicators' are odd */
-}
 
 /* What one side of a message waited for the other. */
 static int64_t message_wait(struct waits *waits, const struct match_member *waiting, const struct match_member *late,

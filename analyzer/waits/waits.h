@@ -15,6 +15,8 @@
  *    nothing at all. But it cannot leave before the last one has come either, and what the last one's lateness costs
  *    is what blame, imposed wait and the critical path are about: so that is the wait, and early reduce is told beside.
  *  - Wait at scan: as N to N, but for lower ranks only.
+ *  - Wait at neighbours: as N to N, but for those alone that the rank takes from; who came only after it had left gave
+ *    it nothing. Where nobody knows whom it takes from, and for who takes from nobody, there is none.
  *  - Late sender: min(x_r, e_s) - e_r. Of several messages that one Wait call completes only the last sent one kept the
  *    receiver waiting (Scalasca counts the same way). The data of a non-blocking send that the library does not buffer
  *    leaves when the sender is back in the library: where the receiver waited until then and not much longer, e_s is
@@ -45,6 +47,7 @@ enum wait_state {
     WAIT_LATE_BROADCAST,
     WAIT_AT_NX1,
     WAIT_EARLY_SCAN,
+    WAIT_AT_NEIGHBOURS,
     WAIT_LATE_SENDER,
     WAIT_LATE_RECEIVER,
     WAIT_LATE_POST,
@@ -111,8 +114,9 @@ struct waits {
     struct wall_times wall;           /* private: what overlaps */
     struct transfers transfers;       /* by operation, communicator and size */
     struct receive_waits **receiving; /* private, per dump; NULL where there is none yet */
-    uint64_t judged;                  /* instances that entered the sums */
-    uint64_t messages;                /* messages that did */
+    int64_t *gains;    /* private, per dump, 0 between instances: what others would have gained without its lead, + 1 */
+    uint64_t judged;   /* instances that entered the sums */
+    uint64_t messages; /* messages that did */
     struct first_mismatch mismatch;
     bool no_memory; /* some could not be added */
 };

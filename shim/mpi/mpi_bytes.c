@@ -9,6 +9,7 @@
 #include "shim/base/os.h"
 #include "shim/mpi/mpi_abi.h"
 #include "shim/mpi/mpi_library.h"
+#include "shim/mpi/mpi_topology.h"
 #include "shim/record/call_cache.h"
 
 struct handle_map *mpi_types;
@@ -120,7 +121,7 @@ static uint64_t neighbours(const struct call *call, const struct counts *c, stru
     if (comm->outdegree < 0) {
         if (!ask)
             return BYTES_UNKNOWN;
-        mpi_communicator_ask_topology(comm);
+        mpi_topology_count(comm);
     }
     switch (call->bytes) {
     case BYTES_NEIGHBOR:

@@ -9,6 +9,7 @@
 
 #include "shim/comm/ordinals.h"
 #include "shim/mpi/mpi_library.h"
+#include "shim/mpi/mpi_topology.h"
 
 /* ---- what all collectives share -------------------------------------------------------------- */
 
@@ -157,7 +158,8 @@ void comm_create_after(struct call_frame *f) {
                                         .parent = f->comm,
                                         .topology = new_topology(f),
                                         .copies = (f->call->bits & CALL_COPIES_TOPOLOGY) != 0};
-        mpi_communicator_register(mpi_handle_at(argument(f, f->call->output), 0), &creation, mpi_tail(f)->ordinal);
+        mpi_topology_define(
+            mpi_communicator_register(mpi_handle_at(argument(f, f->call->output), 0), &creation, mpi_tail(f)->ordinal));
     }
     collective_after(f);
 }

@@ -399,34 +399,3 @@ void mpi_session_ends(uintptr_t session) {
             return;
     }
 }
-
-/* ---- topologies ------------------------------------------------------------------------------ */
-
-/* A grid's array entries come in pairs per dimension: the neighbour below, the neighbour above (MPI 4.0, 8.6). */
-static void ask_grid(struct mpi_communicator *c) {
-    int dimensions = 0, below, above;
-    if (!mpi_library.Cartdim_get || !mpi_library.Cart_shift || mpi_library.Cartdim_get(c->handle, &dimensions))
-        return;
-    c->neighbours = 2 * (uint32_t)dimensions;
-    for (int d = 0; d < dimensions && d < 32; d++) {
-        if (mpi_library.Cart_shift(c->handle, d, 1, &below, &above))
-            return;
-        c->missing |= (uint64_t)(below == mpi_abi.proc_null) << 2 * d;
-        c->missing |= (uint64_t)(above == mpi_abi.proc_null) << (2 * d + 1);
-    }
-}
-
-void mpi_communicator_ask_topology(struct mpi_communicator *c) {
-    int degree = 0, in = 0, weighted = 0;
-    if (c->outdegree >= 0)
-        return;
-    if (c->topology == TOPOLOGY_CART)
-        ask_grid(c);
-    else if (c->topology == TOPOLOGY_GRAPH && mpi_library.Graph_neighbors_count)
-        mpi_library.Graph_neighbors_count(c->handle, c->base.rank, &degree);
-    else if (c->topology == TOPOLOGY_DIST_GRAPH && mpi_library.Dist_graph_neighbors_count)
-        mpi_library.Dist_graph_neighbors_count(c->handle, &in, &degree, &weighted);
-    if (c->topology != TOPOLOGY_CART)
-        c->neighbours = (uint32_t)degree;
-    c->outdegree = (int32_t)c->neighbours - __builtin_popcountll(c->missing);
-}

@@ -3,7 +3,7 @@
  * Communicators, windows and files of MPI: identity without communication.
  * uid = H(parent uid, per-parent creation ordinal, members as world ranks), so that all members agree.
  * Lives here: asking the library who is in one, registering and finding them by handle.
- * Must not live here: what all communicators have (comm/communicators.h).
+ * Must not live here: what all communicators have (comm/communicators.h), topologies (mpi_topology.h).
  *
  * Only local functions of the library are called, and only on handles that a successful call has just produced.
  */
@@ -24,6 +24,11 @@ struct mpi_communicator {
     uint32_t neighbours; /* entries of a neighbourhood collective's arrays, missing neighbours of a grid included */
     bool fenced;         /* windows: the last fence may have begun an epoch, which the next one ends */
     uint64_t missing;    /* bit i: entry i has no neighbour (grids of up to 32 dimensions) */
+
+    /* what the dump says of whom it takes from, in all lives; private to mpi_topology.c */
+    struct neighbours_definition *defined; /* NULL: nothing */
+    uint64_t sources;                      /* hash of what it says */
+    uint32_t definitions;                  /* how often it was said */
 };
 _Static_assert(sizeof(struct mpi_communicator) <= COMMUNICATOR_PLACE, "it has a place in the pool");
 
@@ -86,8 +91,5 @@ struct communicator *mpi_sequence_register(struct handle_map *map, uintptr_t han
 
 /* True when the library itself tells us of freed communicators. */
 bool mpi_communicators_are_watched(void);
-
-/* Finds outdegree, neighbours and missing of a communicator with a topology; 0 neighbours when it has none. */
-void mpi_communicator_ask_topology(struct mpi_communicator *c);
 
 #endif

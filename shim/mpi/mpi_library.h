@@ -39,7 +39,10 @@
     X(Cartdim_get, (uintptr_t comm, int *dimensions))                                                                  \
     X(Cart_shift, (uintptr_t comm, int direction, int displacement, int *source, int *destination))                    \
     X(Graph_neighbors_count, (uintptr_t comm, int rank, int *count))                                                   \
-    X(Dist_graph_neighbors_count, (uintptr_t comm, int *in, int *out, int *weighted))
+    X(Graph_neighbors, (uintptr_t comm, int rank, int most, int *neighbours))                                          \
+    X(Dist_graph_neighbors_count, (uintptr_t comm, int *in, int *out, int *weighted))                                  \
+    X(Dist_graph_neighbors, (uintptr_t comm, int most_in, int *sources, int *source_weights, int most_out,             \
+                             int *destinations, int *destination_weights))
 
 struct mpi_library {
 #define X(name, parameters) int(*name) parameters;

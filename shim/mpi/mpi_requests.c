@@ -7,6 +7,7 @@
 
 #include "shim/mpi/messages.h"
 #include "shim/mpi/mpi_library.h"
+#include "shim/mpi/mpi_topology.h"
 
 /* ---- completion ------------------------------------------------------------------------------ */
 
@@ -95,7 +96,7 @@ static struct communicator *live_comm(const struct pending *e, const struct requ
 
 static void finish_creation(const struct pending *e, const struct request_private *p) {
     struct mpi_creation creation = {.call = e->call, .parent = live_comm(e, p), .topology = p->topology};
-    mpi_communicator_register(mpi_handle_at(p->output, 0), &creation, p->ordinal);
+    mpi_topology_define(mpi_communicator_register(mpi_handle_at(p->output, 0), &creation, p->ordinal));
 }
 
 /* The operation's own line: from its posting until it was seen to be complete. */

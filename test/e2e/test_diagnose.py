@@ -91,6 +91,15 @@ def test_everybody_receives_first(mpi, where):
         assert (step["op"], step["tag"]) == ("MPI_Recv", 7)
 
 
+def test_who_is_missing_among_neighbours_is_a_neighbour(mpi, where):
+    """Rank 1 is missing for 0 and 2, and these, one round later, for 3: of the whole communicator nobody else is."""
+    result = both(mpi, "neighbours", where)
+    assert result["verdict"] == "hang" and states(result) == {1: "in_user_code"}
+    first, second = sorted(result["collectives"], key=lambda collective: collective["seq"])
+    assert (first["missing"], first["entered"]) == ([1], [0, 2, 3])
+    assert (second["missing"], second["entered"], second["seq"]) == ([0, 2], [3], first["seq"] + 1)
+
+
 def test_what_the_ranks_asked_for_wait_in(where):
     """The verdict stays; what some of them wait in stands beside it."""
     both("openmpi", "ring", where)

@@ -16,7 +16,7 @@ KEPT = sorted(f"{folder.parent.name}/{folder.name}" for folder in CORPUS.glob("*
 CALLER_OF = {"mpi": "MPI_Allreduce", "nccl": "ncclAllReduce", "polls": "MPI_Test", "region": "MPI_Allreduce",
              "groups": "ncclSend+ncclRecv (all-to-all)", "replays": "ncclAllReduce",
              "budget": "MPI_Allreduce", "fences": "MPI_Win_fence", "epochs": "MPI_Win_post", "orders": "MPI_Allreduce",
-             "beats": "MPI_Allreduce", "asks": "MPI_Win_test"}
+             "beats": "MPI_Allreduce", "asks": "MPI_Win_test", "neighbours": "MPI_Neighbor_alltoall"}
 
 # Places in struct dump_header and struct section (shim/format.h).
 VERSION, HEADER_BYTES, SECTION_LIMIT, SECTIONS = 8, 16, 1600, 1608
@@ -140,6 +140,13 @@ def test_epochs_of_a_kept_job_are_waited_in(tmp_path):
     report = jobs.report(unpack("2.8/epochs", tmp_path / "dumps"))
     assert [(straggler["kind"], straggler["rank"]) for straggler in jobs.stragglers(report)] == [("rank", 1)]
     waits = {row["rank"]: row["late_post_seconds"] + row["early_wait_seconds"] for row in report["ranks"]}
+    assert waits[0] > 2 * waits[1]
+
+
+def test_neighbours_of_a_kept_job_are_waited_for(tmp_path):
+    report = jobs.report(unpack("2.11/neighbours", tmp_path / "dumps"))
+    assert [(straggler["kind"], straggler["rank"]) for straggler in jobs.stragglers(report)] == [("rank", 1)]
+    waits = {row["rank"]: row["wait_at_neighbours_seconds"] for row in report["ranks"]}
     assert waits[0] > 2 * waits[1]
 
 

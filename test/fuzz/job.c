@@ -532,6 +532,14 @@ static uint32_t runs_of(uint8_t members, struct member_run *runs) {
     return count;
 }
 
+/* Up to four, of which some may be no members; or nobody knows. */
+static void define_neighbours(const struct rank *rank, unsigned comm, const struct fuzz_step *step) {
+    const int32_t sources[] = {(int32_t)(step->value & 7), (int32_t)(step->value >> 3 & 3),
+                               (int32_t)(step->value >> 5 & 3), (int32_t)(step->value >> 7 & 3)};
+    dump_builder_neighbours(rank->builder, (uint32_t)rank->index[comm], step->y >> 9 & 3, step->y & 16 ? NULL : sources,
+                            step->y >> 5 & 3);
+}
+
 static void define(struct job *job, unsigned r, unsigned comm, const struct fuzz_step *step) {
     struct rank *rank = &job->ranks[r];
     struct member_run runs[JOB_RANKS_MAX];
@@ -540,7 +548,7 @@ static void define(struct job *job, unsigned r, unsigned comm, const struct fuzz
     int32_t place = __builtin_popcount(members & ((1u << r) - 1));
     char name[TEXT_MAX];
     text_of(step->value, name);
-    if (!takes_part(step, r) || !take_room(rank, 256))
+    if (!takes_part(step, r) || !take_room(rank, 384))
         return;
     uint64_t uid = step->x | (uint64_t)comm << 32;
     if (step->what & 1) {
@@ -556,6 +564,8 @@ static void define(struct job *job, unsigned r, unsigned comm, const struct fuzz
     if (step->what & 8)
         definition->kind = step->what & 16 ? COMMUNICATOR_WINDOW : COMMUNICATOR_FILE;
     definition->flags = step->y & 7;
+    if (step->y & 8)
+        define_neighbours(rank, comm, step);
     rank->progress[comm] = dump_builder_progress(rank->builder, (uint32_t)rank->index[comm]);
     rank->hash[comm] = uid;
 }

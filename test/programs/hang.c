@@ -70,6 +70,20 @@ static void start(void) {
 }
 #endif
 
+/* On a ring rank 1 goes its own way: its neighbours wait for it, and who is opposite, one round further, for these. */
+static void neighbours(void) {
+    MPI_Comm ring;
+    int round = 1, in[2], out[2] = {0};
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &round, 0, &ring);
+    for (int i = 0; i < GOOD; i++)
+        MPI_Neighbor_alltoall(out, 1, MPI_INT, in, 1, MPI_INT, ring);
+    ready();
+    if (rank == 1)
+        sleep(600);
+    for (int i = 0; i < 2; i++)
+        MPI_Neighbor_alltoall(out, 1, MPI_INT, in, 1, MPI_INT, ring);
+}
+
 /* Rank 1 goes its own way. */
 static void skip(void) {
     ready();
@@ -280,7 +294,7 @@ static const struct {
     {"finalize", finalize}, {"chain", chain},         {"mismatch", mismatch}, {"swapped", swapped},
     {"wildcard", wildcard}, {"moves", moves},         {"busy", busy},         {"partial", partial},
     {"waitany", waitany},   {"anycircle", anycircle}, {"fence", fence},       {"tag", tag},
-    {"epoch", epoch},       {"completes", completes}, {"asks", asks},
+    {"epoch", epoch},       {"completes", completes}, {"asks", asks},         {"neighbours", neighbours},
 #if MPI_VERSION >= 4
     {"start", start},
 #endif

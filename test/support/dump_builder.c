@@ -367,6 +367,18 @@ uint32_t dump_builder_intercommunicator(struct dump_builder *builder, uint64_t u
     return index;
 }
 
+void dump_builder_neighbours(struct dump_builder *builder, uint32_t index, uint32_t first, const int32_t *sources,
+                             uint32_t count) {
+    struct neighbours_definition *definition = dump_builder_define(
+        builder, DEFINITION_NEIGHBOURS, sizeof *definition + (sources ? count : 0) * sizeof(struct member_run));
+    definition->index = index;
+    definition->first = first;
+    definition->count = sources ? count : NEIGHBOURS_UNKNOWN;
+    definition->run_count = sources ? count : 0;
+    for (uint32_t i = 0; sources && i < count; i++)
+        ((struct member_run *)(definition + 1))[i] = (struct member_run){sources[i], 1, 1};
+}
+
 uint32_t dump_builder_world(struct dump_builder *builder) {
     struct member_run all = {.start = 0, .count = (uint32_t)builder->plan.world_size, .stride = 1};
     return dump_builder_communicator(builder, BUILDER_WORLD_UID, "MPI_COMM_WORLD", builder->plan.rank, &all, 1);

@@ -98,6 +98,10 @@ uint32_t dump_builder_communicator(struct dump_builder *builder, uint64_t uid, c
 /* Defines an intercommunicator of two groups, seen from the one that `own` lists, and names its remote group. */
 uint32_t dump_builder_intercommunicator(struct dump_builder *builder, uint64_t uid, int32_t my_rank,
                                         const struct member_run *own, const struct member_run *remote);
+/* Says that the process takes from these ranks in neighbourhood collectives on a communicator, from number `first` on;
+ * NULL: that nobody knows. */
+void dump_builder_neighbours(struct dump_builder *builder, uint32_t index, uint32_t first, const int32_t *sources,
+                             uint32_t count);
 /* The world: local index 0 when called first, uid 0x1111111111111111, name "MPI_COMM_WORLD", ranks 0 .. size - 1. */
 uint32_t dump_builder_world(struct dump_builder *builder);
 #define BUILDER_WORLD_UID UINT64_C(0x1111111111111111)

@@ -20,6 +20,7 @@
 #include "shim/intercept/resolve.h"
 #include "shim/mpi/mpi_communicators.h"
 #include "shim/mpi/mpi_library.h"
+#include "shim/mpi/mpi_topology.h"
 #include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/nccl_copies.h"
 #include "test/unit/no_library.h"
@@ -113,11 +114,117 @@ static void what_cannot_be_registered_keeps_no_place(void **state) {
     mpi_library = before;
 }
 
+static uint64_t definitions_used(void) {
+    uint64_t used = 0;
+    for (uint32_t i = 0; i < recorder.definitions.area_count; i++)
+        used += recorder.definitions.used[i];
+    return used;
+}
+
+/* ---- neighbours ---------------------------------------------------------------------------------- */
+
+enum { COMM_OF_GRAPH = 0x5000, NUMBER_OF_SOURCES = 3 };
+static int made_sources[NUMBER_OF_SOURCES];
+static unsigned lists_asked;
+
+static int count_sources(uintptr_t comm, int *in, int *out, int *weighted) {
+    *in = comm == COMM_OF_GRAPH ? NUMBER_OF_SOURCES : 0;
+    *out = 1;
+    *weighted = 1;
+    return 0;
+}
+
+static int list_sources(uintptr_t comm, int most_in, int *sources, int *weights, int most_out, int *destinations,
+                        int *other_weights) {
+    (void)comm;
+    lists_asked++;
+    for (int i = 0; i < most_in; i++) {
+        sources[i] = made_sources[i];
+        weights[i] = 1000;
+    }
+    assert_int_equal(most_out, 1);
+    destinations[0] = other_weights[0] = 1000;
+    return 0;
+}
+
+static int four(uintptr_t comm, int *value) {
+    (void)comm;
+    *value = 4;
+    return 0;
+}
+
+static int same_ranks(uintptr_t group, int n, const int *ranks, uintptr_t other, int *translated) {
+    (void)group, (void)other;
+    memcpy(translated, ranks, (size_t)n * sizeof *ranks);
+    return 0;
+}
+
+static void make_graph(struct communicator *parent, int shift) {
+    const struct mpi_creation creation = {.call = 332, .parent = parent, .topology = TOPOLOGY_DIST_GRAPH};
+    for (int i = 0; i < NUMBER_OF_SOURCES; i++)
+        made_sources[i] = (i + shift) % 4;
+    struct communicator *graph = mpi_communicator_register(COMM_OF_GRAPH, &creation, 0);
+    assert_non_null(graph);
+    mpi_topology_define(graph);
+    collective_enter(graph, 42, 0);
+    collective_took_place(graph, 42);
+    communicator_forget(&mpi_handles->communicators, COMM_OF_GRAPH);
+}
+
+static void assert_sources(const struct dump *dump, uint32_t index, uint32_t seq, int shift) {
+    uint32_t ranks[NEIGHBOURS_MOST];
+    assert_int_equal(dump_neighbours_at(dump, index, seq, ranks), NUMBER_OF_SOURCES);
+    for (unsigned r = 0, i = 0; r < 4; r++)
+        if ((r + 4 - (unsigned)shift) % 4 < NUMBER_OF_SOURCES)
+            assert_int_equal(ranks[i++], r);
+}
+
+/* A graph that is made again and again lives again under its index: each life's collectives have its neighbours, what
+ * stays the same is said once, and without end it is said of none. */
+static void every_life_has_its_neighbours(void **state) {
+    (void)state;
+    const struct mpi_library before = mpi_library;
+    struct communicator parent = {.uid = 99, .size = 4};
+    mpi_library.Comm_size = mpi_library.Group_size = four;
+    mpi_library.Comm_rank = mpi_library.Comm_test_inter = zero;
+    mpi_library.Comm_group = give_group;
+    mpi_library.Group_free = take_group;
+    mpi_library.Group_translate_ranks = same_ranks;
+    mpi_library.Dist_graph_neighbors_count = count_sources;
+    mpi_library.Dist_graph_neighbors = list_sources;
+    assert_true(mpi_world_begun());
+    static const int shifts[] = {0, 1, 1, 2};
+    for (size_t i = 0; i < sizeof shifts / sizeof *shifts; i++)
+        make_graph(&parent, shifts[i]);
+    struct dump *dump = dump_open(recorder.file.path);
+    uint32_t index = dump->communicator_count - 1;
+    assert_int_equal(dump->neighbour_count, 3);
+    for (uint32_t seq = 0; seq < sizeof shifts / sizeof *shifts; seq++)
+        assert_sources(dump, index, seq, shifts[seq]);
+    dump_close(dump);
+    uint64_t used = definitions_used();
+    for (int i = 0; i < 1000; i++)
+        make_graph(&parent, i);
+    assert_true(definitions_used() - used < UINT64_C(64) * 64);
+    assert_int_equal(lists_asked, 64 + 1); /* one life had the neighbours of the one before */
+    uint32_t ranks[NEIGHBOURS_MOST];
+    dump = dump_open(recorder.file.path);
+    assert_true(dump_neighbours_at(dump, index, 1003, ranks) == SIZE_MAX);
+    assert_sources(dump, index, 3, 2);
+    assert_int_equal(dump->problems.count, 0);
+    dump_close(dump);
+    mpi_communicators_end();
+    mpi_library = before;
+}
+
+/* ---- the pool ------------------------------------------------------------------------------------ */
+
 /* Beyond what can be followed: each is counted once, its operations cost no look at the library, and places that are
  * given back serve again, however many handles there have been. */
 static void communicators_beyond_the_pool_are_counted_once(void **state) {
     (void)state;
-    enum { MADE = 5000, FOLLOWED = 4096, TIMES = 20000 };
+    enum { MADE = 5000, KEPT = 3 /* the world, MPI_COMM_SELF, a graph that may live again */, FOLLOWED = 4096 - KEPT };
+    enum { TIMES = 20000 };
     uint64_t *untracked = &recorder.header->losses.communicators_untracked;
     uintptr_t first = 0x10000000, at = first;
     unsigned followed = 0;
@@ -139,13 +246,6 @@ static void communicators_beyond_the_pool_are_counted_once(void **state) {
     communicator_forget(nccl_handles, first);
     assert_true(communicators_have_room());
     assert_non_null(make_communicator(at));
-}
-
-static uint64_t definitions_used(void) {
-    uint64_t used = 0;
-    for (uint32_t i = 0; i < recorder.definitions.area_count; i++)
-        used += recorder.definitions.used[i];
-    return used;
 }
 
 static void assert_name(uint32_t index, const char *name) {
@@ -220,6 +320,7 @@ static void a_withdrawn_collective_leaves_its_number(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_cannot_be_registered_keeps_no_place),
+        cmocka_unit_test(every_life_has_its_neighbours),
         cmocka_unit_test(names_without_end_take_no_room_without_end),
         cmocka_unit_test(numbers_taken_back_leave_no_false_history),
         cmocka_unit_test(a_withdrawn_collective_leaves_its_number),

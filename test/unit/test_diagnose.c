@@ -432,6 +432,73 @@ static void a_start_that_all_have_made_misses_nobody(void **state) {
     hand_free(&hand);
 }
 
+enum { EXCHANGE = 243 };
+
+/* Each of a ring, or of a chain from rank 0 on, is in its neighbourhood collective #count[rank] - 1, or, where
+ * `inside` does not have it, in its own code. */
+static void hand_exchange(struct hand *hand, bool ring, const uint32_t count[4], unsigned inside) {
+    hand_make(hand, 4);
+    for (int32_t r = 0; r < 4; r++) {
+        const int32_t sources[] = {(r + 3) % 4, (r + 1) % 4};
+        struct dump_builder *builder = hand->builders[r];
+        dump_builder_call(builder, EXCHANGE, CLASS_COLLECTIVE, FLOW_NEIGHBOURS, BUSBW_NONE, 0, "MPI_Neighbor_alltoall");
+        dump_builder_neighbours(builder, 0, 0, sources, ring ? 2 : r > 0);
+        struct progress *progress = dump_builder_progress(builder, 0);
+        progress->enqueued = progress->started = count[r];
+        progress->completed = count[r] - (inside >> r & 1);
+        if (inside >> r & 1)
+            hand_call(hand, (unsigned)r, EXCHANGE, FLAG_COLLECTIVE, PEER_NONE, TAG_NONE, count[r] - 1);
+    }
+}
+
+static void assert_missing(struct hand *hand, size_t which, const char *expected) {
+    struct diagnosis *diagnosis = &hand->judged.diagnosis;
+    int32_t ranks[4];
+    char text[16] = "";
+    size_t count = stalled_ranks(diagnosis, &diagnosis->wait_for_graph.stalled[which], true, ranks, 4);
+    for (size_t i = 0; i < count; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%d ", ranks[i]);
+    assert_string_equal(text, expected);
+}
+
+/* Rank 1 is at work. 0 and 2 wait for it; 3, whose neighbours these are, is one collective further and waits for them.
+ */
+static void only_neighbours_are_missing_among_neighbours(void **state) {
+    (void)state;
+    static const uint32_t count[4] = {7, 6, 7, 8};
+    struct hand hand;
+    hand_exchange(&hand, true, count, 1 | 4 | 8);
+    const struct diagnosis *diagnosis = hand_judge(&hand, true);
+    assert_int_equal(diagnosis->verdict, VERDICT_HANG);
+    assert_int_equal(diagnosis->culprit_count, 1);
+    assert_int_equal(diagnosis->culprits[0].party, 1);
+    assert_int_equal(diagnosis->wait_for_graph.stalled_count, 2);
+    assert_missing(&hand, 0, "1 ");
+    assert_missing(&hand, 1, "0 2 ");
+    assert_true(says(&hand.judged, "rank 3 waits; ranks 0, 2 never entered it"));
+    hand_free(&hand);
+}
+
+/* Of a chain nobody needs who comes behind: rank 3 at work holds nobody up that takes only from those before it, unless
+ * one of them has all it takes and still sits there: then what it gives may need the one that takes it. */
+static void who_gives_to_a_rank_may_wait_for_it(void **state) {
+    (void)state;
+    static const uint32_t first_is_missing[4] = {6, 7, 7, 7}, last_is_missing[4] = {7, 7, 7, 6};
+    struct hand hand;
+    hand_exchange(&hand, false, first_is_missing, 2 | 4 | 8);
+    const struct diagnosis *diagnosis = hand_judge(&hand, true);
+    assert_int_equal(diagnosis->culprit_count, 1);
+    assert_int_equal(diagnosis->culprits[0].party, 0);
+    assert_missing(&hand, 0, "0 ");
+    hand_free(&hand);
+    hand_exchange(&hand, false, last_is_missing, 4);
+    diagnosis = hand_judge(&hand, true);
+    assert_int_equal(diagnosis->culprit_count, 1);
+    assert_int_equal(diagnosis->culprits[0].party, 3);
+    assert_missing(&hand, 0, "3 ");
+    hand_free(&hand);
+}
+
 /* Rank 0 waits for a message of 1, which it has though nobody looked, and one of 2, which is at work; 1 waits for 0. */
 static void a_message_that_has_come_is_not_waited_for(void **state) {
     (void)state;
@@ -1509,6 +1576,8 @@ int main(void) {
         cmocka_unit_test(only_the_newest_generation_is_judged),
         cmocka_unit_test(who_has_not_started_a_persistent_collective_is_missing),
         cmocka_unit_test(a_start_that_all_have_made_misses_nobody),
+        cmocka_unit_test(only_neighbours_are_missing_among_neighbours),
+        cmocka_unit_test(who_gives_to_a_rank_may_wait_for_it),
         cmocka_unit_test(a_message_that_has_come_is_not_waited_for),
         cmocka_unit_test(a_message_that_never_comes_is),
         cmocka_unit_test(who_only_polls_waits),
