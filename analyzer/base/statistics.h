@@ -4,9 +4,9 @@
  * Lives here: comparing numbers and texts for qsort, medians, quantiles, distances from a middle.
  * Must not live here: histograms (log_bins.h), tests (significance.h).
  *
- * Medians sort `values` ascending and leave them so; `count` is above 0. Of an even number there are two in the middle:
- * `median` is half-way between them, `median_low` the lower one, which a single slow one does not move, `median_high`
- * the upper one.
+ * Medians sort `values` ascending and leave them so, where nothing else is said; `count` is above 0. Of an even number
+ * there are two in the middle: `median` is half-way between them, `median_low` the lower one, which a single slow one
+ * does not move, `median_high` the upper one.
  */
 #ifndef COMMTAP_BASE_STATISTICS_H
 #define COMMTAP_BASE_STATISTICS_H
@@ -23,6 +23,8 @@ int compare_text(const void *a, const void *b); /* of pointers to texts */
 
 /* Half-way is rounded towards the lower one, and never runs over. */
 int64_t median_int64(int64_t *values, size_t count);
+/* The same of many; leaves them in no order, and some of them not at all. */
+int64_t median_unsorted_int64(int64_t *values, size_t count);
 int64_t median_low_int64(int64_t *values, size_t count);
 int64_t median_high_int64(int64_t *values, size_t count);
 

@@ -36,6 +36,7 @@ void replay_drop(struct replay_build *build) {
         free(build->gathered[w].sends);
     }
     free(build->histories);
+    free(build->near);
     free(build);
 }
 

@@ -76,6 +76,7 @@ struct replay_build {
     struct dump_nodes *histories;
     struct replay_gathered gathered[MATCH_WORKERS_MAX];
     unsigned workers;
+    size_t *near; /* per dump: the node that was found last */
 };
 
 /* ---- gathered ---------------------------------------------------------------------------------------------------- */

@@ -82,9 +82,25 @@ bool replay_join_nodes(struct replay *replay, struct replay_build *build) {
 
 /* ---- links ----------------------------------------------------------------------------------- */
 
+/* Where the dump's first node that is entered at `enter` or later can be: looked for in growing steps from the one that
+ * was found last, since links come about in the order of time. */
+static void bounds_near(const struct replay *replay, size_t near, int64_t enter, size_t *low, size_t *high) {
+    size_t step = 1;
+    if (near < *high && replay->nodes[near].enter < enter) {
+        for (*low = near + 1; *high - *low > step && replay->nodes[*low + step].enter < enter; step *= 2)
+            *low += step + 1;
+        *high = *high - *low > step ? *low + step : *high;
+    } else {
+        for (*high = near; *high - *low > step && replay->nodes[*high - step].enter >= enter; step *= 2)
+            *high -= step;
+        *low = *high - *low > step ? *high - step + 1 : *low;
+    }
+}
+
 /* The dump's first node that is entered at `enter` or later. */
-static size_t lower_bound(const struct replay *replay, uint32_t dump, int64_t enter) {
+static size_t lower_bound(const struct replay *replay, const struct replay_build *build, uint32_t dump, int64_t enter) {
     size_t low = replay->first[dump], high = replay->first[dump + 1];
+    bounds_near(replay, build->near[dump], enter, &low, &high);
     while (low < high) {
         size_t middle = (low + high) / 2;
         if (replay->nodes[middle].enter < enter)
@@ -92,12 +108,12 @@ static size_t lower_bound(const struct replay *replay, uint32_t dump, int64_t en
         else
             high = middle;
     }
-    return low;
+    return build->near[dump] = low;
 }
 
 /* Where a member came. Operations of one call to Startall, or of a batch, come at one moment. */
 static uint32_t find_post(const struct replay *replay, const struct replay_build *build, const struct member *member) {
-    for (size_t i = lower_bound(replay, member->dump, member->enter);
+    for (size_t i = lower_bound(replay, build, member->dump, member->enter);
          i < replay->first[member->dump + 1] && replay->nodes[i].enter == member->enter; i++) {
         const struct replay_node *node = &replay->nodes[i];
         bool starts = build->directory->calls[node->call].name->call_class == CLASS_START;
@@ -108,8 +124,8 @@ static uint32_t find_post(const struct replay *replay, const struct replay_build
 }
 
 /* The call in which an operation was seen complete. */
-static uint32_t find_wait(const struct replay *replay, const struct member *member) {
-    size_t at = lower_bound(replay, member->dump, member->leave + 1);
+static uint32_t find_wait(const struct replay *replay, const struct replay_build *build, const struct member *member) {
+    size_t at = lower_bound(replay, build, member->dump, member->leave + 1);
     for (size_t back = 0; back < WAIT_BACK && at-- > replay->first[member->dump]; back++)
         if (replay->nodes[at].kind == REPLAY_WAIT && replay->nodes[at].leave >= member->leave)
             return (uint32_t)at;
@@ -137,7 +153,7 @@ static uint32_t find_release(const struct replay *replay, const struct replay_bu
     if (build->directory->calls[send->call].name->call_class != CLASS_SEND || send->kind != REPLAY_CALL)
         return NOWHERE;
     int64_t until = send->leave < receive->enter ? send->leave : receive->enter;
-    size_t at = lower_bound(replay, members[1].dump, until + 1);
+    size_t at = lower_bound(replay, build, members[1].dump, until + 1);
     if (at == replay->first[members[1].dump])
         return NOWHERE;
     int64_t back = replay->nodes[at - 1].enter;
@@ -145,9 +161,9 @@ static uint32_t find_release(const struct replay *replay, const struct replay_bu
 }
 
 /* The same on GPUs: the receive that made room. */
-static uint32_t find_making_room(const struct replay *replay, const struct replay_link *link,
-                                 const struct member *receive) {
-    size_t at = link->released != MATCH_ABSENT ? lower_bound(replay, receive->dump, link->released) : SIZE_MAX;
+static uint32_t find_making_room(const struct replay *replay, const struct replay_build *build,
+                                 const struct replay_link *link, const struct member *receive) {
+    size_t at = link->released != MATCH_ABSENT ? lower_bound(replay, build, receive->dump, link->released) : SIZE_MAX;
     return at < replay->first[receive->dump + 1] && replay->nodes[at].enter == link->released ? (uint32_t)at : NOWHERE;
 }
 
@@ -167,10 +183,10 @@ static bool find_members(const struct replay *replay, const struct replay_build 
         if (members[i].post == NOWHERE)
             return false;
         if (replay->nodes[members[i].post].kind == REPLAY_POST)
-            members[i].wait = find_wait(replay, &members[i]);
+            members[i].wait = find_wait(replay, build, &members[i]);
     }
     uint32_t release = link->from == NOWHERE ? NOWHERE
-                       : link->device        ? find_making_room(replay, link, &members[1])
+                       : link->device        ? find_making_room(replay, build, link, &members[1])
                                              : find_release(replay, build, members);
     if (release != NOWHERE) {
         members[0].parts |= TAKES;
@@ -271,6 +287,10 @@ static void link_finalize(const struct replay *replay, struct replay_build *buil
 }
 
 bool replay_join_links(struct replay *replay, struct replay_build *build) {
+    build->near = malloc((replay->dump_count + 1) * sizeof *build->near);
+    if (!build->near)
+        return false;
+    memcpy(build->near, replay->first, (replay->dump_count + 1) * sizeof *build->near);
     link_finalize(replay, build);
     replay->gives_first = calloc(replay->node_count + 1, sizeof *replay->gives_first);
     replay->takes_first = calloc(replay->node_count + 1, sizeof *replay->takes_first);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analyzer/base/ns.h"
+#include "analyzer/base/radix_sort.h"
 #include "analyzer/base/statistics.h"
 #include "analyzer/match/match.h"
 
@@ -13,14 +14,7 @@ enum {
     SHAPE_SHARE = 16, /* ... and one in so many of samples */
 };
 
-/* Where a stretch of that length lies among all. */
-struct length {
-    uint32_t peers, shape, dump;
-    uint32_t at;
-    int64_t ns;
-};
-
-/* One rank's stretches of one shape: which of the lengths they are. */
+/* One rank's stretches of one shape. */
 struct run {
     size_t first, count;
     uint32_t peers, shape, dump;
@@ -30,43 +24,54 @@ struct lengths {
     struct work_stretch *stretches;
     size_t count;
     const bool *mended;
-    struct length *own, *most; /* the same sorted by own work, and by the most that it can have been */
+    bool hidden;                 /* some of the work may be */
+    struct sort_key *own, *most; /* run by run: which stretches, and where it is asked for sorted by their own work, and
+                                    by the most that it can have been */
+    struct sort_key *scratch;
     struct run *runs;
     size_t run_count;
-    int64_t *scratch; /* per rank */
+    int64_t *of_ranks; /* room for one of each */
 };
 
-static int compare_numbers(uint64_t a, uint64_t b) {
-    return (a > b) - (a < b);
-}
-
-static int compare_lengths(const void *a, const void *b) {
-    const struct length *left = a, *right = b;
-    int order = compare_numbers(left->peers, right->peers);
-    order = order ? order : compare_numbers(left->shape, right->shape);
-    order = order ? order : compare_numbers(left->dump, right->dump);
-    if (!order && left->ns != right->ns)
-        return left->ns < right->ns ? -1 : 1;
-    return order ? order : compare_numbers(left->at, right->at);
-}
-
-static void sort_lengths(struct lengths *l) {
-    for (size_t i = 0; i < l->count; i++) {
-        const struct work_stretch *s = &l->stretches[i];
-        l->own[i] = (struct length){s->peers, s->shape, s->dump, (uint32_t)i, s->own_ns};
-        l->most[i] = l->own[i];
-        l->most[i].ns = add_ns(s->own_ns, s->hidden_ns);
-    }
-    qsort(l->own, l->count, sizeof *l->own, compare_lengths);
-    qsort(l->most, l->count, sizeof *l->most, compare_lengths);
+static void list_runs(struct lengths *l) {
     l->run_count = 0;
     for (size_t i = 0; i < l->count; i++) {
-        const struct length *at = &l->own[i];
+        const struct work_stretch *at = &l->stretches[l->own[i].index];
         struct run *run = l->run_count > 0 ? &l->runs[l->run_count - 1] : NULL;
         if (!run || run->peers != at->peers || run->shape != at->shape || run->dump != at->dump)
             l->runs[l->run_count++] = (struct run){i, 1, at->peers, at->shape, at->dump};
         else
             run->count++;
+    }
+}
+
+/* By peers, shape and rank: what counts least comes first. */
+static void make_runs(struct lengths *l) {
+    for (size_t i = 0; i < l->count; i++) {
+        const struct work_stretch *s = &l->stretches[i];
+        l->own[i] = (struct sort_key){(uint64_t)s->shape << 32 | s->dump, (uint32_t)i};
+        l->hidden |= s->hidden_ns != 0;
+    }
+    radix_sort(l->own, l->scratch, l->count);
+    for (size_t i = 0; i < l->count; i++)
+        l->own[i].value = l->stretches[l->own[i].index].peers;
+    radix_sort(l->own, l->scratch, l->count);
+    list_runs(l);
+}
+
+/* Each of the runs [first, end) by length. */
+static void sort_runs(struct lengths *l, size_t first, size_t end) {
+    for (const struct run *run = l->runs + first; run < l->runs + end; run++) {
+        struct sort_key *own = l->own + run->first, *most = l->most + run->first;
+        for (size_t i = 0; i < run->count; i++) {
+            const struct work_stretch *s = &l->stretches[own[i].index];
+            own[i].value = sort_value(s->own_ns);
+            if (l->hidden)
+                most[i] = (struct sort_key){sort_value(add_ns(s->own_ns, s->hidden_ns)), own[i].index};
+        }
+        radix_sort(own, l->scratch, run->count);
+        if (l->hidden)
+            radix_sort(most, l->scratch, run->count);
     }
 }
 
@@ -106,72 +111,90 @@ static bool drop_shapes(struct lengths *l) {
             continue;
         any = true;
         for (size_t k = l->runs[i].first; k < l->runs[end - 1].first + l->runs[end - 1].count; k++)
-            l->stretches[l->own[k].at].shape = 0;
+            l->stretches[l->own[k].index].shape = 0;
     }
     return any;
 }
 
 /* What the peers of [first, end) that are not to be mended usually take, from their shortest parts to their longest:
  * usual[q] is the median of their own quantiles. Returns false where there are none. */
-static bool usual_quantiles(const struct lengths *l, size_t first, size_t end, const struct length *lengths,
+static bool usual_quantiles(const struct lengths *l, size_t first, size_t end, const struct sort_key *lengths,
                             int64_t usual[QUANTILES]) {
     for (size_t q = 0; q < QUANTILES; q++) {
         size_t others = 0;
-        for (size_t r = first; r < end; r++)
+        for (size_t r = first; r < end; r++) {
+            size_t at = l->runs[r].first + ((size_t)2 * q + 1) * l->runs[r].count / ((size_t)2 * QUANTILES);
             if (!l->mended[l->runs[r].dump])
-                l->scratch[others++] =
-                    lengths[l->runs[r].first + ((size_t)2 * q + 1) * l->runs[r].count / ((size_t)2 * QUANTILES)].ns;
+                l->of_ranks[others++] = sort_number(lengths[at].value);
+        }
         if (others == 0)
             return false;
-        usual[q] = median_int64(l->scratch, others);
+        usual[q] = median_int64(l->of_ranks, others);
     }
     return true;
 }
 
+static void set_usual(const struct lengths *l, const struct run *run, const int64_t usual[QUANTILES],
+                      const int64_t most[QUANTILES]) {
+    for (size_t k = 0; k < run->count; k++) {
+        struct work_stretch *stretch = &l->stretches[l->own[run->first + k].index];
+        size_t q = (2 * k + 1) * QUANTILES / (2 * run->count);
+        stretch->usual_ns = stretch->own_ns > most[q]    ? most[q]
+                            : stretch->own_ns > usual[q] ? stretch->own_ns
+                                                         : usual[q];
+    }
+}
+
 /* The ranks of [first, end) have peers in each other. */
-static bool match_runs(const struct lengths *l, size_t first, size_t end) {
+static bool match_runs(struct lengths *l, size_t first, size_t end) {
     int64_t usual[QUANTILES], most[QUANTILES];
     bool wanted = false;
     for (size_t r = first; r < end; r++)
         wanted |= l->mended[l->runs[r].dump];
     if (!wanted)
         return true;
-    if (l->runs[first].peers == NOWHERE || !usual_quantiles(l, first, end, l->own, usual) ||
-        !usual_quantiles(l, first, end, l->most, most))
+    if (l->runs[first].peers == NOWHERE)
+        return false;
+    sort_runs(l, first, end);
+    if (!usual_quantiles(l, first, end, l->own, usual) ||
+        !usual_quantiles(l, first, end, l->hidden ? l->most : l->own, most))
         return false;
     for (size_t r = first; r < end; r++)
-        for (size_t k = 0; l->mended[l->runs[r].dump] && k < l->runs[r].count; k++) {
-            struct work_stretch *stretch = &l->stretches[l->own[l->runs[r].first + k].at];
-            size_t q = (2 * k + 1) * QUANTILES / (2 * l->runs[r].count);
-            stretch->usual_ns = stretch->own_ns > most[q]    ? most[q]
-                                : stretch->own_ns > usual[q] ? stretch->own_ns
-                                                             : usual[q];
-        }
+        if (l->mended[l->runs[r].dump])
+            set_usual(l, &l->runs[r], usual, most);
     return true;
 }
 
+static bool lengths_begin(struct lengths *l, size_t dumps) {
+    l->own = malloc((l->count + 1) * sizeof *l->own);
+    l->most = malloc((l->count + 1) * sizeof *l->most);
+    l->scratch = malloc((l->count + 1) * sizeof *l->scratch);
+    l->runs = malloc((l->count + 1) * sizeof *l->runs);
+    l->of_ranks = malloc((dumps + 1) * sizeof *l->of_ranks);
+    return l->own && l->most && l->scratch && l->runs && l->of_ranks;
+}
+
+static void lengths_end(struct lengths *l) {
+    free(l->own);
+    free(l->most);
+    free(l->scratch);
+    free(l->runs);
+    free(l->of_ranks);
+}
+
 bool usual_lengths_find(struct work_stretch *stretches, size_t count, const bool *mended, size_t dumps, bool *found) {
-    struct lengths l = {.stretches = stretches,
-                        .count = count,
-                        .mended = mended,
-                        .own = malloc((count + 1) * sizeof *l.own),
-                        .most = malloc((count + 1) * sizeof *l.most),
-                        .runs = malloc((count + 1) * sizeof *l.runs),
-                        .scratch = malloc((dumps + 1) * sizeof *l.scratch)};
-    bool done = l.own && l.most && l.runs && l.scratch;
+    struct lengths l = {.stretches = stretches, .count = count, .mended = mended};
+    bool done = lengths_begin(&l, dumps);
     *found = true;
     if (done) {
-        sort_lengths(&l);
+        make_runs(&l);
         if (drop_shapes(&l))
-            sort_lengths(&l);
+            make_runs(&l);
     }
     for (size_t i = 0, end; done && *found && i < l.run_count; i = end) {
         end = end_of(&l, i, true);
         *found = match_runs(&l, i, end);
     }
-    free(l.own);
-    free(l.most);
-    free(l.runs);
-    free(l.scratch);
+    lengths_end(&l);
     return done;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/radix_sort.h"
 #include "analyzer/steps/step_loops.h"
 
 enum { OCCURRENCES_MIN = 4 };
@@ -12,11 +13,6 @@ enum { LENGTHS_MAX = 256 }; /* looked at, the shortest: each costs a pass over t
 #define REPEATS       0.7   /* share of positions that repeat themselves */
 #define RECURS_WITHIN 0.8   /* share of recurring symbols that recur within the period ... */
 #define PRESENT       0.85  /* ... and are present in this share of all stretches of its length */
-
-struct occurrence {
-    uint64_t symbol;
-    size_t at;
-};
 
 /* A symbol that occurs often enough. */
 struct recurrence {
@@ -31,19 +27,12 @@ struct recurrence {
 struct search {
     const uint64_t *symbols, *order;
     const uint32_t *numbers;
-    size_t from, count;             /* the part looked at: [from, count) */
-    struct occurrence *occurrences; /* by symbol, then position */
+    size_t from, count;           /* the part looked at: [from, count) */
+    struct sort_key *occurrences; /* positions by symbol, each symbol's in their order */
     struct recurrence *items;
     size_t item_count;
     size_t *distances;
 };
-
-static int compare_occurrences(const void *a, const void *b) {
-    const struct occurrence *left = a, *right = b;
-    if (left->symbol != right->symbol)
-        return left->symbol < right->symbol ? -1 : 1;
-    return left->at < right->at ? -1 : left->at > right->at;
-}
 
 static int compare_sizes(const void *a, const void *b) {
     size_t left = *(const size_t *)a, right = *(const size_t *)b;
@@ -65,22 +54,22 @@ static int compare_recurrences(const void *a, const void *b) {
     return left->first < right->first ? -1 : left->first > right->first;
 }
 
-static uint32_t remainder_of(const struct search *s, const struct occurrence *occurrences) {
-    uint32_t number = s->numbers[occurrences[0].at], distance = s->numbers[occurrences[1].at] - number;
+static uint32_t remainder_of(const struct search *s, const struct sort_key *occurrences) {
+    uint32_t number = s->numbers[occurrences[0].index], distance = s->numbers[occurrences[1].index] - number;
     return distance > 0 ? number % distance : 0;
 }
 
 static void add_recurrence(struct search *s, size_t at, size_t count) {
-    const struct occurrence *occurrences = s->occurrences + at;
-    struct recurrence item = {.symbol = occurrences[0].symbol,
-                              .first = occurrences[0].at,
+    const struct sort_key *occurrences = s->occurrences + at;
+    struct recurrence item = {.symbol = occurrences[0].value,
+                              .first = occurrences[0].index,
                               .count = count,
-                              .order = s->order[occurrences[0].at],
+                              .order = s->order[occurrences[0].index],
                               .remainder = remainder_of(s, occurrences),
                               .at = at};
     bool same = true;
     for (size_t i = 1; i < count; i++) {
-        s->distances[i - 1] = occurrences[i].at - occurrences[i - 1].at;
+        s->distances[i - 1] = occurrences[i].index - occurrences[i - 1].index;
         same &= s->distances[i - 1] == s->distances[0];
     }
     if (!same)
@@ -95,16 +84,20 @@ static void add_recurrence(struct search *s, size_t at, size_t count) {
 
 static bool find_recurrences(struct search *s) {
     size_t n = s->count - s->from;
-    struct occurrence *occurrences = s->occurrences = malloc((n + 1) * sizeof *occurrences);
+    struct sort_key *occurrences = s->occurrences = malloc((n + 1) * sizeof *occurrences);
+    struct sort_key *scratch = malloc((n + 1) * sizeof *scratch);
     s->items = malloc((n / OCCURRENCES_MIN + 1) * sizeof *s->items);
     s->distances = malloc((n + 1) * sizeof *s->distances);
-    if (!occurrences || !s->items || !s->distances)
+    if (!occurrences || !scratch || !s->items || !s->distances) {
+        free(scratch);
         return false;
+    }
     for (size_t i = 0; i < n; i++)
-        occurrences[i] = (struct occurrence){s->symbols[s->from + i], s->from + i};
-    qsort(occurrences, n, sizeof *occurrences, compare_occurrences);
+        occurrences[i] = (struct sort_key){s->symbols[s->from + i], (uint32_t)(s->from + i)};
+    radix_sort(occurrences, scratch, n);
+    free(scratch);
     for (size_t i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && occurrences[end].symbol == occurrences[i].symbol;)
+        for (end = i + 1; end < n && occurrences[end].value == occurrences[i].value;)
             end++;
         if (end - i >= OCCURRENCES_MIN)
             add_recurrence(s, i, end - i);
@@ -127,7 +120,7 @@ static double match_at(const struct search *s, size_t period) {
 static bool is_present(const struct search *s, const struct recurrence *item, size_t period) {
     size_t present = 0, last = SIZE_MAX, stretches = (s->count - s->from) / period;
     for (size_t i = 0; i < item->count; i++) {
-        size_t stretch = (s->occurrences[item->at + i].at - s->from) / period;
+        size_t stretch = (s->occurrences[item->at + i].index - s->from) / period;
         present += stretch != last && stretch < stretches;
         last = stretch;
     }
@@ -229,7 +222,7 @@ static bool find_loop(struct step_periods *periods, const struct search *s) {
     for (size_t i = 0; done && i < s->item_count; i++) {
         describe_symbol(s, i, &symbols[i]);
         for (size_t k = 0; k < s->items[i].count; k++)
-            which[s->occurrences[s->items[i].at + k].at - s->from] = (uint32_t)i;
+            which[s->occurrences[s->items[i].at + k].index - s->from] = (uint32_t)i;
         if (periods->step < periods->count && s->items[i].symbol == periods->levels[periods->step].anchor)
             periodic = (uint32_t)i;
     }

@@ -11,6 +11,7 @@
 #include "analyzer/waits/delays.h"
 #include "analyzer/base/grow.h"
 #include "analyzer/base/hash_table.h"
+#include "analyzer/base/radix_sort.h"
 
 enum {
     RECORDS_MOST = 2 << 20, /* records looked at; of a longer run only the end */
@@ -166,36 +167,8 @@ static int compare_waits(const void *a, const void *b) {
     return (left->imposed > right->imposed) - (left->imposed < right->imposed);
 }
 
-/* A wait's place in time and in the array. */
-struct wait_place {
-    uint64_t time;
-    uint32_t index;
-};
-enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
-
-/* Sorts by time, digit by digit from the lowest. Returns where the result is: `places` or `scratch`. */
-static struct wait_place *sort_places(struct wait_place *places, struct wait_place *scratch, size_t count,
-                                      uint64_t latest) {
-    for (unsigned shift = 0; shift < 64 && latest >> shift > 0; shift += DIGIT_BITS) {
-        size_t starts[DIGITS] = {0}, at = 0;
-        for (size_t i = 0; i < count; i++)
-            starts[places[i].time >> shift & (DIGITS - 1)]++;
-        for (size_t d = 0; d < DIGITS; d++) {
-            size_t these = starts[d];
-            starts[d] = at;
-            at += these;
-        }
-        for (size_t i = 0; i < count; i++)
-            scratch[starts[places[i].time >> shift & (DIGITS - 1)]++] = places[i];
-        struct wait_place *sorted = scratch;
-        scratch = places;
-        places = sorted;
-    }
-    return places;
-}
-
 /* Brings waits to their places, cycle by cycle. */
-static void permute(struct wait_event *waits, struct wait_place *places, size_t count) {
+static void permute(struct wait_event *waits, struct sort_key *places, size_t count) {
     for (size_t i = 0; i < count; i++) {
         struct wait_event first = waits[i];
         size_t at = i;
@@ -221,16 +194,12 @@ static void sort_ties(struct wait_event *waits, size_t count) {
 }
 
 static bool sort_waits(struct wait_event *waits, size_t count) {
-    struct wait_place *places = malloc((count + 1) * sizeof *places), *scratch = malloc((count + 1) * sizeof *scratch);
+    struct sort_key *places = malloc((count + 1) * sizeof *places), *scratch = malloc((count + 1) * sizeof *scratch);
     if (places && scratch) {
-        int64_t first = INT64_MAX, last = INT64_MIN;
-        for (size_t i = 0; i < count; i++) {
-            first = waits[i].until < first ? waits[i].until : first;
-            last = waits[i].until > last ? waits[i].until : last;
-        }
         for (size_t i = 0; i < count; i++)
-            places[i] = (struct wait_place){(uint64_t)(waits[i].until - first), (uint32_t)i};
-        permute(waits, sort_places(places, scratch, count, count > 0 ? (uint64_t)(last - first) : 0), count);
+            places[i] = (struct sort_key){sort_value(waits[i].until), (uint32_t)i};
+        radix_sort(places, scratch, count);
+        permute(waits, places, count);
         sort_ties(waits, count);
     }
     bool done = places && scratch;

@@ -2,9 +2,11 @@
 #include "analyzer/waits/wall_time.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyzer/base/grow.h"
 #include "analyzer/base/ns.h"
+#include "analyzer/base/radix_sort.h"
 
 bool wall_times_init(struct wall_times *times, size_t ranks) {
     *times = (struct wall_times){.ranks = calloc(ranks + 1, sizeof *times->ranks), .rank_count = ranks};
@@ -74,13 +76,32 @@ static int compare_stretches(const void *a, const void *b) {
     return (left->from > right->from) - (left->from < right->from);
 }
 
+/* By where they begin: by digits, and where memory is short for that by comparing. */
+static void sort_stretches(struct wall_stretches *stretches) {
+    size_t count = stretches->count;
+    struct sort_key *keys = malloc(2 * count * sizeof *keys);
+    struct wall_stretch *sorted = malloc(count * sizeof *sorted);
+    if (!keys || !sorted || count > UINT32_MAX) {
+        qsort(stretches->items, count, sizeof *stretches->items, compare_stretches);
+    } else {
+        for (size_t i = 0; i < count; i++)
+            keys[i] = (struct sort_key){sort_value(stretches->items[i].from), (uint32_t)i};
+        radix_sort(keys, keys + count, count);
+        for (size_t i = 0; i < count; i++)
+            sorted[i] = stretches->items[keys[i].index];
+        memcpy(stretches->items, sorted, count * sizeof *sorted);
+    }
+    free(keys);
+    free(sorted);
+}
+
 /* Makes disjoint stretches of them, by time. Most come in their order. */
 static void join(struct wall_stretches *stretches) {
     bool sorted = true;
     for (size_t i = 1; i < stretches->count && sorted; i++)
         sorted = stretches->items[i - 1].from <= stretches->items[i].from;
     if (!sorted)
-        qsort(stretches->items, stretches->count, sizeof *stretches->items, compare_stretches);
+        sort_stretches(stretches);
     size_t count = 0;
     for (size_t i = 0; i < stretches->count; i++) {
         struct wall_stretch *last = count > 0 ? &stretches->items[count - 1] : NULL, item = stretches->items[i];

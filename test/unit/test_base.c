@@ -17,6 +17,7 @@
 #include "analyzer/base/parallel_role.h"
 #include "analyzer/base/grow.h"
 #include "analyzer/base/hash_table.h"
+#include "analyzer/base/radix_sort.h"
 #include "analyzer/base/side_by_side.h"
 #include "analyzer/base/statistics.h"
 #include "analyzer/base/text.h"
@@ -401,6 +402,67 @@ static void medians_of_integers_are_numpys_and_never_run_over(void **state) {
     assert_int_equal(median_int64(high, 2), INT64_MAX - 1);
 }
 
+/* The same on every run. */
+static uint64_t drawn(uint64_t number) {
+    uint64_t x = (number + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    return x ^ x >> 27;
+}
+
+/* What is drawn for a list of one kind: of few values, of some digits, of all bits, about 0, all alike. */
+static int64_t drawn_of(unsigned kind, uint64_t number) {
+    uint64_t any = drawn(number);
+    switch (kind) {
+    case 0:
+        return (int64_t)(any % 5);
+    case 1:
+        return (int64_t)(1000000000 + any % 3000000);
+    case 2:
+        return (int64_t)any;
+    case 3:
+        return (int64_t)(any % 70000) - 35000;
+    default:
+        return -17;
+    }
+}
+
+enum { DRAWN_KINDS = 5, DRAWN_MOST = 10000 };
+static const size_t drawn_counts[] = {1, 2, 3, 31, 32, 33, 100, 255, 256, 257, 258, 4095, 4096, DRAWN_MOST};
+enum { DRAWN_COUNTS = sizeof drawn_counts / sizeof *drawn_counts };
+
+static void the_middle_of_many_is_that_of_the_sorted(void **state) {
+    (void)state;
+    static int64_t sorted[DRAWN_MOST], unsorted[DRAWN_MOST];
+    for (unsigned kind = 0; kind < DRAWN_KINDS; kind++)
+        for (size_t c = 0; c < DRAWN_COUNTS; c++) {
+            for (size_t i = 0; i < drawn_counts[c]; i++)
+                sorted[i] = unsorted[i] = drawn_of(kind, i + c * DRAWN_MOST);
+            assert_true(median_unsorted_int64(unsorted, drawn_counts[c]) == median_int64(sorted, drawn_counts[c]));
+        }
+    for (size_t i = 0; i < 1000; i++) /* half of them far from the others */
+        unsorted[i] = i % 2 ? INT64_MAX : INT64_MIN;
+    assert_true(median_unsorted_int64(unsorted, 1000) == -1);
+}
+
+static void numbers_are_sorted_and_equal_ones_stay_in_their_order(void **state) {
+    (void)state;
+    static struct sort_key keys[DRAWN_MOST], scratch[DRAWN_MOST];
+    for (unsigned kind = 0; kind < DRAWN_KINDS; kind++)
+        for (size_t c = 0; c < DRAWN_COUNTS; c++) {
+            uint64_t sum = 0;
+            for (size_t i = 0; i < drawn_counts[c]; i++)
+                keys[i] = (struct sort_key){sort_value(drawn_of(kind, i)), (uint32_t)i};
+            radix_sort(keys, scratch, drawn_counts[c]);
+            for (size_t i = 0; i < drawn_counts[c]; i++) {
+                assert_true(sort_number(keys[i].value) == drawn_of(kind, keys[i].index));
+                assert_true(i == 0 || sort_number(keys[i - 1].value) < sort_number(keys[i].value) ||
+                            (keys[i - 1].value == keys[i].value && keys[i - 1].index < keys[i].index));
+                sum += keys[i].index;
+            }
+            assert_int_equal(sum, (uint64_t)drawn_counts[c] * (drawn_counts[c] - 1) / 2);
+        }
+}
+
 static void orders_hold_at_the_ends(void **state) {
     (void)state;
     static const int32_t small[] = {INT32_MIN, -1, 0, INT32_MAX};
@@ -532,6 +594,8 @@ int main(void) {
         cmocka_unit_test(quantiles_are_numpys),
         cmocka_unit_test(distances_from_the_median_are_scipys),
         cmocka_unit_test(medians_of_integers_are_numpys_and_never_run_over),
+        cmocka_unit_test(the_middle_of_many_is_that_of_the_sorted),
+        cmocka_unit_test(numbers_are_sorted_and_equal_ones_stay_in_their_order),
         cmocka_unit_test(orders_hold_at_the_ends),
         cmocka_unit_test(near_names_are_found_far_ones_are_not),
         cmocka_unit_test(long_names_are_only_far),
