@@ -100,20 +100,58 @@ static bool records_can_tell(const struct summary_build *build, const struct dum
     return records <= SUMMARY_SAMPLES_MAX;
 }
 
+enum { GROUPS_KNOWN = 64 }; /* a power of two: what most programs call again and again */
+
+/* What tells a dump's calls of one group, and the group; NULL: none. */
+struct known_group {
+    bool known, started;
+    uint16_t call;
+    enum source source;
+    uint32_t comm, stack;
+    uint64_t bytes;
+    struct summary_group *group;
+};
+
 struct sample_taking {
     struct summary_build *build;
     const struct dump *dump;
+    struct known_group groups[GROUPS_KNOWN];
 };
 
+static bool is_of(const struct known_group *group, const struct recorded_call *call) {
+    return group->known && group->started == call->started && group->call == call->call &&
+           group->source == call->source && group->comm == call->comm && group->stack == call->stack &&
+           group->bytes == call->bytes;
+}
+
+static bool group_of(struct sample_taking *taking, const struct recorded_call *call, struct summary_group **group) {
+    uint64_t hash = hash_mix(hash_mix(call->bytes, call->call), (uint64_t)call->comm << 32 | call->stack);
+    struct known_group *known = &taking->groups[hash_scramble(hash) % GROUPS_KNOWN];
+    if (is_of(known, call)) {
+        *group = known->group;
+        return true;
+    }
+    if (!summary_group_of(taking->build, taking->dump, call, group))
+        return false;
+    *known = (struct known_group){.known = true,
+                                  .started = call->started,
+                                  .call = call->call,
+                                  .source = call->source,
+                                  .comm = call->comm,
+                                  .stack = call->stack,
+                                  .bytes = call->bytes,
+                                  .group = *group};
+    return true;
+}
+
 static bool take_sample(void *context, const struct recorded_call *call) {
-    const struct sample_taking *taking = context;
+    struct sample_taking *taking = context;
     struct summary_group *group;
-    return summary_group_of(taking->build, taking->dump, call, &group) &&
-           (!group || summary_add_recorded(group, taking->dump, call));
+    return group_of(taking, call, &group) && (!group || summary_add_recorded(group, taking->dump, call));
 }
 
 static bool add_time_samples(struct summary_build *build, const struct dump *dump, size_t d) {
-    struct sample_taking taking = {build, dump};
+    struct sample_taking taking = {.build = build, .dump = dump};
     return summary_enter(build, dump, d) && recorded_calls(NULL, dump, d, take_sample, &taking);
 }
 

@@ -18,6 +18,7 @@ enum part_kind {
     PART_EXPOSED_RECEIVE, /* ... for receives alone */
     PART_WORK,            /* no communication: work that an imported trace names */
     PART_COPY,            /* neither of both: copies on a GPU, likewise */
+    PARTS,
 };
 
 /* One stretch of communication. */

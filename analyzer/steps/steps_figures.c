@@ -59,6 +59,8 @@ struct cover {
         int64_t from, to;
     } * items;
     size_t count, at; /* stretches before `at` end before any step that is still asked for */
+    unsigned kinds;   /* of the parts: a bit for each that is there */
+    unsigned like;    /* the first cover of the same, which then has the items of both */
 };
 
 static bool is_covered(enum cover_kind cover, enum part_kind part) {
@@ -86,12 +88,14 @@ static bool is_covered(enum cover_kind cover, enum part_kind part) {
     }
 }
 
-static bool make_cover(struct cover *cover, const struct step_walk *w, enum cover_kind kind) {
-    *cover = (struct cover){.items = malloc((w->part_count + 1) * sizeof *cover->items)};
+/* Of those kinds. */
+static bool make_cover(struct cover *cover, const struct step_walk *w, unsigned kinds) {
+    *cover = (struct cover){
+        .items = malloc((w->part_count + 1) * sizeof *cover->items), .kinds = kinds, .like = cover->like};
     for (size_t i = 0; cover->items && i < w->part_count; i++) {
         const struct step_part *part = &w->parts[i];
         struct covered_span *last = cover->count > 0 ? &cover->items[cover->count - 1] : NULL;
-        if (!is_covered(kind, part->kind))
+        if ((kinds >> part->kind & 1) == 0)
             continue;
         if (!last || part->from > last->to)
             cover->items[cover->count++] = (struct covered_span){part->from, part->to};
@@ -99,6 +103,24 @@ static bool make_cover(struct cover *cover, const struct step_walk *w, enum cove
             last->to = part->to;
     }
     return cover->items != NULL;
+}
+
+/* On most ranks there are few kinds of parts, and few different covers. */
+static bool make_covers(struct cover covers[COVERS], const struct step_walk *w) {
+    unsigned there = 0;
+    bool done = true;
+    for (size_t i = 0; i < w->part_count; i++)
+        there |= 1u << w->parts[i].kind;
+    for (unsigned c = 0; done && c < COVERS; c++) {
+        struct cover *cover = &covers[c];
+        for (unsigned kind = 0; kind < PARTS; kind++)
+            if (there >> kind & 1 && is_covered((enum cover_kind)c, (enum part_kind)kind))
+                cover->kinds |= 1u << kind;
+        while (covers[cover->like].kinds != cover->kinds)
+            cover->like++;
+        done = cover->like < c || make_cover(cover, w, cover->kinds);
+    }
+    return done;
 }
 
 /* How much of [from, to) is covered. Asked for one step after the other. */
@@ -136,7 +158,7 @@ static void fill_alone_beside_work(struct step *step, const int64_t parts[COVERS
 static void fill_alone(const struct step_walk *w, struct step *step, struct cover *covers) {
     int64_t parts[COVERS];
     for (size_t i = 0; i < COVERS; i++)
-        parts[i] = covered(&covers[i], step->start_ns, step->end_ns);
+        parts[i] = covers[i].like < i ? parts[covers[i].like] : covered(&covers[i], step->start_ns, step->end_ns);
     step->comm_ns = parts[COVER_COMMUNICATION];
     step->communication_alone_ns = parts[COVER_COMMUNICATION];
     step->collective_alone_ns = parts[COVER_NOT_RECEIVING];
@@ -219,9 +241,7 @@ bool step_walk_make_steps(const struct step_walk *w, struct rank_steps *rank) {
         return true;
     struct cover covers[COVERS] = {0};
     rank->steps = calloc(w->start_count - 1, sizeof *rank->steps);
-    bool done = rank->steps != NULL;
-    for (int i = 0; done && i < COVERS; i++)
-        done = make_cover(&covers[i], w, (enum cover_kind)i);
+    bool done = rank->steps && make_covers(covers, w);
     uint64_t gradient = step_walk_gradient(w);
     size_t operation = 0;
     for (size_t i = 0; done && i + 1 < w->start_count; i++) {

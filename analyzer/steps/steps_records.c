@@ -341,8 +341,17 @@ static int compare_ops(const void *a, const void *b) {
     return (left->op > right->op) - (left->op < right->op);
 }
 
+static bool any_exposed(const struct step_walk *w) {
+    for (size_t i = 0; i < w->part_count; i++)
+        if (w->parts[i].kind == PART_EXPOSED)
+            return true;
+    return false;
+}
+
 /* A stream that waited for a launch of receives alone was receiving. */
 static bool name_exposed(struct step_walk *w) {
+    if (!any_exposed(w))
+        return true;
     const struct step_operation **by_op = malloc((w->operation_count + 1) * sizeof *by_op);
     for (size_t i = 0; by_op && i < w->operation_count; i++)
         by_op[i] = &w->operations[i];
