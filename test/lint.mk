@@ -22,7 +22,7 @@ LINT_WITHOUT_PATHS := $(LINT_WRAPPERS:.c=)
 # there whenever its count is not 0, that a place in a table was found, that a weak function is there with its key.
 LINT_WITHOUT_PATHS += shim/intercept/nvtx $(addprefix analyzer/,align/estimate align/fit cli/options cli/watch \
     commands/cmd_check commands/cmd_run diagnose/desync elastic/batch import/trace_stacks job/job match/channel match/wildcards profile/scope profile/summary_build \
-    profile/summary_deepspeed replay/replay_order stragglers/rank_classes symbols/elf_file waits/critical_path_sites)
+    profile/summary_deepspeed replay/replay_order replay/what_if stragglers/rank_classes symbols/elf_file waits/critical_path_sites)
 # Ends the recipe where $(1) is another version.
 lint_version = $(1) --version 2>/dev/null | grep -q 'version $(LINT_VERSION)\.' || \
     { echo "$@ is skipped, $(1) $(LINT_VERSION) is not here"; exit 0; }
@@ -37,14 +37,25 @@ fmt-check:
 	@$(call lint_version,clang-format); clang-format --dry-run -Werror $(FORMATTED)
 
 check-tidy:
-	+@$(call lint_version,clang-tidy); $(MAKE) --no-print-directory $(LINT_SOURCES:%.c=$(BUILD)/tidy/%.ok)
+	+@$(call lint_version,clang-tidy); $(MAKE) --no-print-directory $(patsubst %.c,$(BUILD)/tidy/%.ok,$(LINT_SOURCES) $(LINT_MPI_SOURCES))
+
+# $(1): flags of this source's own.
+define tidy
+@mkdir -p $(@D)
+@clang-tidy --quiet --warnings-as-errors='*' --header-filter='(^|/)(shim|analyzer)/' \
+    $(if $(filter $*,$(LINT_WITHOUT_PATHS)),--checks='-clang-analyzer-*') $*.c -- $(COMMON_CFLAGS) $(1) $(LINT_EFFORT) \
+    >$@.log 2>&1 || { grep -v '^Suppressed\|warnings generated\|^Use -' $@.log; exit 1; }
+@touch $@
+endef
 
 $(BUILD)/tidy/%.ok: $(BUILD)/%.o .clang-tidy
-	@mkdir -p $(@D)
-	@clang-tidy --quiet --warnings-as-errors='*' --header-filter='(^|/)(shim|analyzer)/' \
-	    $(if $(filter $*,$(LINT_WITHOUT_PATHS)),--checks='-clang-analyzer-*') $*.c -- $(COMMON_CFLAGS) $(LINT_EFFORT) \
-	    >$@.log 2>&1 || { grep -v '^Suppressed\|warnings generated\|^Use -' $@.log; exit 1; }
-	@touch $@
+	$(call tidy)
+
+# What knows MPI is looked at with one MPI's header, where there is any.
+LINT_MPI := $(firstword $(MPIS))
+LINT_MPI_SOURCES := $(if $(LINT_MPI),$(MPI_SOURCES))
+$(LINT_MPI_SOURCES:%.c=$(BUILD)/tidy/%.ok): $(BUILD)/tidy/%.ok: $(BUILD)/$(LINT_MPI)/%.o .clang-tidy
+	$(call tidy,$(filter -I%,$(shell mpicc.$(LINT_MPI) -show)))
 
 check-fanalyzer:
 	+@[ "$$($(CC) -dumpversion)" = 12 ] || { echo "$@ is skipped, $(CC) is not GCC 12"; exit 0; }; \

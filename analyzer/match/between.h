@@ -40,8 +40,7 @@ static inline unsigned between_own(const struct between *between, unsigned proce
 }
 
 /* Makes `round`, of this process, that of all, and hands queues over. Returns false where a process has failed, this
- * one
- * (`failed`) or another. */
+ * one (`failed`) or another. */
 bool between_rounds(const struct between *between, bool failed, struct between_round *round);
 
 /* Hands the states of the own consumers, packed by `sink`, to all other processes, and unpacks theirs; `totals` becomes
