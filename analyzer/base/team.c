@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/parcel.h"
+
 void team_free(const struct team *team, struct team_block *blocks) {
     for (unsigned p = 0; p < team->processes; p++) {
         if (p != team->number)
@@ -52,4 +54,40 @@ bool team_meet(struct team *team, enum team_purpose purpose, bool failed, const 
         team_free(team, all);
     }
     return agreed;
+}
+
+/* ---- parts of one work ------------------------------------------------------------------------------------------- */
+
+static bool take_parts(const struct team *team, team_part *part, void *context) {
+    bool done = true;
+    for (unsigned p = 0; done && p < team->processes; p++) {
+        struct team_head head;
+        if (p == team->number)
+            continue;
+        struct parcel got = parcel_to_unpack(team->incoming[p].bytes, team->incoming[p].count);
+        parcel_field(&got, &head);
+        part(context, p, &got);
+        done = parcel_is_used_up(&got);
+    }
+    return done;
+}
+
+bool team_share(struct team *team, enum team_purpose purpose, bool failed, team_part *part, void *context) {
+    struct team_head head = {.purpose = purpose}; /* as it travels: the checksum goes over it */
+    struct team_block mine = {(char *)&head, sizeof head};
+    struct parcel own = parcel_to_pack();
+    if (!team_is_shared(team))
+        return !failed;
+    if (!failed) {
+        parcel_field(&own, &head);
+        part(context, team->number, &own);
+        parcel_seal(&own);
+    }
+    if (!failed && !own.failed)
+        mine = (struct team_block){(char *)own.bytes, own.size};
+    bool done = team_meet(team, purpose, failed || own.failed, &mine, team->incoming);
+    done = done && take_parts(team, part, context);
+    team_free(team, team->incoming);
+    parcel_free(&own);
+    return done;
 }

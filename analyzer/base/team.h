@@ -26,6 +26,9 @@ enum team_purpose {
     TEAM_INPUT,   /* what dumps there are */
     TEAM_ROUND,   /* of a walk */
     TEAM_STATES,  /* what a walk's consumers have gathered */
+    TEAM_GAINS,   /* what replays came to */
+    TEAM_MARKS,   /* which ranks mark their steps */
+    TEAM_STEPS,   /* the steps of ranks */
 };
 
 /* With this every block of a meeting begins. */
@@ -52,12 +55,27 @@ static inline bool team_is_shared(const struct team *team) {
     return team && team->processes > 1;
 }
 
+/* How work is dealt out: this process's number among so many; alone it is 0 of 1. */
+static inline unsigned team_number(const struct team *team) {
+    return team_is_shared(team) ? team->number : 0;
+}
+static inline unsigned team_size(const struct team *team) {
+    return team_is_shared(team) ? team->processes : 1;
+}
+
 /* A meeting: everybody gets everybody's block, all[number] being `mine` itself. `mine` begins with a struct team_head,
  * which is filled in. Returns true when all came for the same purpose and none has failed; otherwise, where the purpose
  * is not TEAM_END, the processes have parted, and `all` holds nothing. For TEAM_END it returns whether there was a
  * meeting; whoever else had come to it for what reason stands in the heads. team_free in every case. */
 bool team_meet(struct team *team, enum team_purpose purpose, bool failed, const struct team_block *mine,
                struct team_block *all);
+
+/* A meeting at which each process tells all others its part of what they do together: `part` packs that of this
+ * process, and unpacks those of the others (parcel.h). Returns false, where there is nobody else too, when this process
+ * or another has failed or memory is short. */
+struct parcel;
+typedef void team_part(void *context, unsigned process, struct parcel *parcel);
+bool team_share(struct team *team, enum team_purpose purpose, bool failed, team_part *part, void *context);
 
 /* Frees what other processes sent, of a meeting or an exchange. */
 void team_free(const struct team *team, struct team_block *blocks);

@@ -15,12 +15,14 @@ int conclusions_add_diagnosis(struct session *session, struct diagnosis *diagnos
 
 enum { STEP_RECORDS_MOST = 2 << 20 }; /* of more, `commtap steps` has to be asked */
 
-int conclusions_add_advice(struct session *session, const struct advice_limits *limits) {
+int conclusions_add_advice(struct session *session, const struct options *options, const struct advice_limits *limits) {
     advice_add_links(&session->findings, &session->analysis.links, limits);
     if (session->job.events - session->job.events_lost > STEP_RECORDS_MOST)
         return session->findings.no_memory ? input_no_memory() : EXIT_FINE;
     struct steps steps;
-    bool done = steps_find(&steps, &session->clock, &session->selection.marker);
+    const struct steps_request request = {
+        .marker = &session->selection.marker, .team = options->team, .threads = session_workers(options)};
+    bool done = steps_find_as_asked(&steps, &session->clock, &request);
     if (done)
         scope_keep_steps(&session->scope, &steps);
     if (done)

@@ -13,7 +13,7 @@
 
 /* What is long in the job's steps, where there are not too many records to look for them here, and slow among links.
  * Returns EXIT_FINE, or EXIT_OUTPUT after one message. */
-int conclusions_add_advice(struct session *session, const struct advice_limits *limits);
+int conclusions_add_advice(struct session *session, const struct options *options, const struct advice_limits *limits);
 
 /* What `commtap diagnose` says of the job, before everything else. Returns EXIT_FINE; otherwise a message was printed.
  * The caller frees with diagnosis_free and diagnosis_text_free in every case; both start zeroed. */

@@ -58,7 +58,9 @@ struct judging {
 
 static bool find_steps(struct session *session, struct team *team, unsigned workers) {
     const struct filter *filter = &session->selection.filter;
-    return steps_find_counting(&session->steps, &session->clock, &session->selection.marker, filter) &&
+    const struct steps_request request = {
+        .marker = &session->selection.marker, .counted = filter, .team = team, .threads = workers};
+    return steps_find_as_asked(&session->steps, &session->clock, &request) &&
            step_waits_fill(&session->steps, &session->clock, &session->directory, filter, team, workers);
 }
 

@@ -302,7 +302,7 @@ static int export_database(const struct options *options) {
         code = session_open_with(&session, options, &(struct session_wish){.steps = true});
     if (code != EXIT_FINE)
         return code;
-    code = conclusions_add_advice(&session, &limits);
+    code = conclusions_add_advice(&session, options, &limits);
     if (code == EXIT_FINE)
         code = conclusions_add_diagnosis(&session, &diagnosis, &told);
     if (code == EXIT_FINE)

@@ -36,7 +36,7 @@ static int conclude(struct session *session, const struct options *options, stru
     const struct advice_limits limits = advice_standard();
     int code = stage_map_take(options, session);
     if (code == EXIT_FINE)
-        code = conclusions_add_advice(session, &limits);
+        code = conclusions_add_advice(session, options, &limits);
     if (code == EXIT_FINE)
         code = conclusions_add_diagnosis(session, diagnosis, told);
     return code;

@@ -413,7 +413,7 @@ static int run(const struct options *options) {
         return code;
     code = stage_map_take(options, &session);
     if (code == EXIT_FINE)
-        code = conclusions_add_advice(&session, &limits);
+        code = conclusions_add_advice(&session, options, &limits);
     if (code == EXIT_FINE)
         code = conclusions_add_diagnosis(&session, &diagnosis, &told);
     if (code == EXIT_FINE)

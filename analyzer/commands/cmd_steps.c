@@ -167,7 +167,11 @@ static int show(const struct options *options, const struct session *session, co
     struct step_row *rows = NULL;
     struct gpu_row *gpu = NULL;
     size_t count = 0, gpu_count = 0;
-    bool done = steps_find_counting(&steps, &session->clock, &selection->marker, &selection->filter);
+    const struct steps_request request = {.marker = &selection->marker,
+                                          .counted = &selection->filter,
+                                          .team = options->team,
+                                          .threads = session_workers(options)};
+    bool done = steps_find_as_asked(&steps, &session->clock, &request);
     done = done && step_waits_fill(&steps, &session->clock, &session->directory, &selection->filter, options->team,
                                    session_workers(options));
     if (done)

@@ -3,116 +3,82 @@
 
 #include <stdlib.h>
 
-struct work_kind_key {
-    uint64_t before;
-};
+#include "analyzer/base/statistics.h"
 
-struct work_kind {
-    struct work_kind_key key;
+struct usual_kind {
     int64_t sum_ns; /* of what is looked at */
     uint64_t count;
     int64_t usual_ns; /* negative: no peer does it */
+    uint64_t known;   /* of the peers with this number less 1; 0: of nobody */
 };
 
-HASH_TABLE_OF(work_kinds, struct work_kind, struct work_kind_key);
-
-/* One peer's mean of one kind. */
-struct work_mean {
-    uint64_t before;
-    int64_t ns;
-};
-
-static struct work_kind *kind_of(const struct usual_work *usual, const struct replay *replay, size_t node) {
-    const struct work_kind_key key = {replay->nodes[node].before};
-    return key.before != 0 ? work_kinds_find(&usual->kinds, &key) : NULL;
-}
-
-static bool list_kinds(struct usual_work *usual, const struct replay *replay, size_t dump) {
-    for (size_t n = replay->first[dump]; n < replay->first[dump + 1]; n++) {
-        const struct work_kind_key key = {replay->nodes[n].before};
-        struct work_kind *kind = key.before != 0 ? work_kinds_add(&usual->kinds, &key) : NULL;
-        if (key.before != 0 && !kind)
-            return false;
-        if (kind)
-            kind->usual_ns = -1;
-    }
-    return true;
-}
-
-/* Appends a dump's means. Leaves the sums as it found them: 0. */
-static size_t add_means(const struct usual_work *usual, const struct replay *replay, size_t dump,
-                        struct work_mean *means, size_t count) {
-    struct work_kind *kind;
-    for (size_t n = replay->first[dump]; n < replay->first[dump + 1]; n++)
-        if ((kind = kind_of(usual, replay, n))) {
-            kind->sum_ns = add_ns(kind->sum_ns, replay->work_ns[n]);
-            kind->count++;
-        }
-    for (size_t n = replay->first[dump]; n < replay->first[dump + 1]; n++) {
-        kind = kind_of(usual, replay, n);
-        if (!kind || kind->count == 0)
-            continue;
-        means[count++] = (struct work_mean){kind->key.before, kind->sum_ns / (int64_t)kind->count};
-        kind->sum_ns = 0;
-        kind->count = 0;
-    }
-    return count;
-}
-
-static int compare_means(const void *a, const void *b) {
-    const struct work_mean *left = a, *right = b;
-    if (left->before != right->before)
-        return left->before < right->before ? -1 : 1;
-    return (left->ns > right->ns) - (left->ns < right->ns);
-}
-
-bool usual_work_find(struct usual_work *usual, const struct replay *replay, size_t dump, const uint32_t *peers,
-                     const bool *left_out) {
-    struct work_mean *means = malloc((replay->node_count + 1) * sizeof *means);
-    size_t count = 0;
-    *usual = (struct usual_work){.kinds = {0}};
-    bool done = means && list_kinds(usual, replay, dump);
-    for (size_t d = 0; done && d < replay->dump_count; d++)
-        if (d != dump && peers[d] == peers[dump] && !left_out[d])
-            count = add_means(usual, replay, d, means, count);
-    if (count > 0)
-        qsort(means, count, sizeof *means, compare_means);
-    for (size_t i = 0, end; i < count; i = end) {
-        for (end = i; end < count && means[end].before == means[i].before; end++)
-            ;
-        work_kinds_find(&usual->kinds, &(struct work_kind_key){means[i].before})->usual_ns =
-            means[i + (end - i - 1) / 2].ns;
-    }
-    free(means);
-    return done;
+bool usual_work_begin(struct usual_work *usual, const struct replay *replay, const struct work_kinds *kinds,
+                      const uint32_t *peers, const bool *left_out) {
+    *usual = (struct usual_work){.replay = replay,
+                                 .kinds = kinds,
+                                 .peers = peers,
+                                 .left_out = left_out,
+                                 .of_kinds = calloc(kinds->nodes.count + 1u, sizeof *usual->of_kinds),
+                                 .of_ranks = malloc((replay->dump_count + 1) * sizeof *usual->of_ranks)};
+    return usual->of_kinds && usual->of_ranks;
 }
 
 void usual_work_free(struct usual_work *usual) {
-    hash_table_free(&usual->kinds);
+    free(usual->of_kinds);
+    free(usual->of_ranks);
 }
 
-static int64_t excess_of(const struct work_kind *kind) {
+/* NULL for the first node of a flow. */
+static struct usual_kind *kind_of(const struct usual_work *usual, size_t node) {
+    uint32_t kind = usual->kinds->nodes.of[node];
+    return kind != NOWHERE ? &usual->of_kinds[kind] : NULL;
+}
+
+static int64_t usual_of(const struct usual_work *usual, uint32_t kind, uint32_t peers) {
+    size_t others = 0;
+    for (size_t i = usual->kinds->first[kind]; i < usual->kinds->first[kind + 1]; i++) {
+        const struct rank_work *work = &usual->kinds->works[i];
+        if (usual->peers[work->dump] == peers && !usual->left_out[work->dump])
+            usual->of_ranks[others++] = work->mean_ns;
+    }
+    return others > 0 ? median_low_int64(usual->of_ranks, others) : -1;
+}
+
+void usual_work_of(struct usual_work *usual, size_t dump) {
+    uint32_t peers = usual->peers[dump];
+    for (size_t n = usual->replay->first[dump]; n < usual->replay->first[dump + 1]; n++) {
+        struct usual_kind *kind = kind_of(usual, n);
+        if (!kind || kind->known == (uint64_t)peers + 1)
+            continue;
+        kind->known = (uint64_t)peers + 1;
+        kind->usual_ns = usual_of(usual, usual->kinds->nodes.of[n], peers);
+    }
+}
+
+static int64_t excess_of(const struct usual_kind *kind) {
     double excess = (double)kind->sum_ns - (double)kind->usual_ns * (double)kind->count;
-    return kind->usual_ns >= 0 && excess > 0 ? ns_clamped(excess) : 0;
+    return kind->known && kind->usual_ns >= 0 && excess > 0 ? ns_clamped(excess) : 0;
 }
 
-int64_t usual_work_excess(struct usual_work *usual, const struct replay *replay, size_t from, size_t to) {
-    struct work_kind *kind;
+int64_t usual_work_excess(struct usual_work *usual, size_t from, size_t to) {
+    struct usual_kind *kind;
     int64_t excess = 0;
     for (size_t n = from; n < to; n++)
-        if ((kind = kind_of(usual, replay, n)))
-            *kind = (struct work_kind){.key = kind->key, .usual_ns = kind->usual_ns};
+        if ((kind = kind_of(usual, n))) {
+            kind->sum_ns = 0;
+            kind->count = 0;
+        }
     for (size_t n = from; n < to; n++)
-        if ((kind = kind_of(usual, replay, n))) {
+        if ((kind = kind_of(usual, n))) {
             excess = add_ns(excess, -excess_of(kind));
-            kind->sum_ns = add_ns(kind->sum_ns, replay->work_ns[n]);
+            kind->sum_ns = add_ns(kind->sum_ns, usual->replay->work_ns[n]);
             kind->count++;
             excess = add_ns(excess, excess_of(kind));
         }
     return excess;
 }
 
-double usual_work_share(const struct usual_work *usual, const struct replay *replay, size_t node) {
-    const struct work_kind *kind = kind_of(usual, replay, node);
+double usual_work_share(const struct usual_work *usual, size_t node) {
+    const struct usual_kind *kind = kind_of(usual, node);
     return kind && kind->sum_ns > 0 ? (double)excess_of(kind) / (double)kind->sum_ns : 0;
 }

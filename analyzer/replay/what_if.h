@@ -17,7 +17,7 @@
 #ifndef COMMTAP_REPLAY_WHAT_IF_H
 #define COMMTAP_REPLAY_WHAT_IF_H
 
-#include "analyzer/replay/replay.h"
+#include "analyzer/replay/work_kinds.h"
 
 enum { WHAT_IF_SITES = 4, WHAT_IF_WORST_PERCENT = 3 };
 
@@ -47,17 +47,36 @@ struct what_if_peers {
     const uint32_t *comparison_groups; /* where a whole rank class is suspected */
 };
 
-/* Leaves out delays that nothing explains, as above: changes the replay's durations and wall_ns. To be called once,
- * before all else. Returns false when memory is short. */
-bool what_if_prepare(struct replay *replay);
+/* What all of it is asked of. */
+struct what_if_basis {
+    const struct replay *replay;
+    struct work_kinds work;
+};
 
-/* Fills in all but what the next two measure, which they may do side by side where `known` came out true. */
+/* Leaves out delays that nothing explains, as above: changes the replay's durations and wall_ns. To be called once,
+ * before all else; the replay outlives the basis. Returns false when memory is short; the caller frees with
+ * what_if_free in every case. */
+bool what_if_prepare(struct what_if_basis *basis, struct replay *replay);
+void what_if_free(struct what_if_basis *basis);
+
+/* Fills in all but the slowdown, the worst workers' share of it, and the sites, which may be measured side by side
+ * where `known` came out true. */
 void what_if_begin(struct what_if *what_if, const struct replay *replay);
 /* The slowdown and the worst workers' share of it. Returns false when memory is short. */
-bool what_if_measure_slowdown(struct what_if *what_if, const struct replay *replay);
-/* The sites, on up to `threads` threads. Returns false when memory is short. */
-bool what_if_measure_sites(struct what_if *what_if, const struct replay *replay, const struct what_if_peers *peers,
-                           unsigned threads);
+bool what_if_measure_slowdown(struct what_if *what_if, const struct what_if_basis *basis);
+
+/* Sites that may be worth a replay, at most WHAT_IF_SITES. */
+struct what_if_site_list;
+
+/* NULL when memory is short; freed by what_if_free_sites, which takes NULL. */
+struct what_if_site_list *what_if_list_sites(const struct what_if_basis *basis, const struct what_if_peers *peers);
+void what_if_free_sites(struct what_if_site_list *sites);
+size_t what_if_site_count(const struct what_if_site_list *sites);
+/* Time / time with the site of that number mended, at least 1. Negative: no memory. */
+double what_if_site_mended(const struct what_if_basis *basis, const struct what_if_site_list *sites, size_t number);
+/* Makes those that matter, by what all of them came to, the sites of `what_if`. */
+void what_if_keep_sites(struct what_if *what_if, const struct what_if_basis *basis,
+                        const struct what_if_site_list *sites, const double *speedups);
 
 /* Whom to mend. */
 struct what_if_mend {
@@ -71,7 +90,8 @@ struct what_if_mend {
 
 /* Time / time with these ranks mended, at least 1. Peers are the ranks of the rank class that are not to be mended or,
  * where a whole rank class is, the others of the comparison group; where there are none, 1. Negative: no memory. */
-double what_if_mended(const struct replay *replay, const struct what_if_peers *peers, const struct what_if_mend *mend);
+double what_if_mended(const struct what_if_basis *basis, const struct what_if_peers *peers,
+                      const struct what_if_mend *mend);
 
 /* Whose messages. */
 struct what_if_ends {
@@ -81,6 +101,6 @@ struct what_if_ends {
 };
 
 /* Time / time with these messages `ratio` times as fast, at least 1. Negative: no memory. */
-double what_if_link(const struct replay *replay, const struct what_if_ends *ends, double ratio);
+double what_if_link(const struct what_if_basis *basis, const struct what_if_ends *ends, double ratio);
 
 #endif

@@ -24,6 +24,7 @@
 #ifndef COMMTAP_STEPS_STEPS_H
 #define COMMTAP_STEPS_STEPS_H
 
+#include "analyzer/base/team.h"
 #include "analyzer/job/covered_time.h"
 #include "analyzer/steps/gpu_times.h"
 #include "analyzer/steps/step_period.h"
@@ -84,10 +85,20 @@ struct steps {
  * nothing else is asked for. Returns false when memory is short; the caller
  * frees with steps_free in every case. */
 bool steps_find(struct steps *steps, const struct common_clock *clock, const struct step_marker *marker);
-/* The same steps, with figures about the functions and communicators that `counted` lets pass: what is left out counts
- * as nothing, so that the computation of a step is not known. */
-bool steps_find_counting(struct steps *steps, const struct common_clock *clock, const struct step_marker *marker,
-                         const struct filter *counted);
+
+enum { STEPS_AT_ONCE = 8 }; /* ranks whose records are in memory at a time, 200 bytes each */
+
+struct steps_request {
+    const struct step_marker *marker;
+    const struct filter
+        *counted;      /* figures are about the functions and communicators that it lets pass, NULL: all. What
+                          is left out counts as nothing, so that the computation of a step is not known */
+    struct team *team; /* its processes, which all ask for the same, share the ranks; NULL: nobody else */
+    unsigned threads;  /* that share those of a process, at most STEPS_AT_ONCE */
+};
+
+/* The same on several threads and processes. Returns false also where another process has failed. */
+bool steps_find_as_asked(struct steps *steps, const struct common_clock *clock, const struct steps_request *request);
 void steps_free(struct steps *steps);
 
 #endif

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where steps begin, and their numbers. One rank's records are in memory at a time.
+ * Where steps begin, and their numbers. Of each thread one rank's records are in memory at a time.
  */
 #include "analyzer/steps/steps_build.h"
 
 #include <stdlib.h>
+
+#include "analyzer/base/parcel.h"
+#include "analyzer/base/side_by_side.h"
 
 /* ---- where steps begin ----------------------------------------------------------------------- */
 
@@ -235,46 +238,129 @@ static bool has_marks(const struct dump *dump) {
     return marks >= 2;
 }
 
-/* What begins a step: whoever marks his steps need not ask for them. */
-static struct step_marker choose_marker(const struct common_clock *clock, const struct step_marker *given) {
-    struct step_marker marker = *given;
-    for (size_t d = 0; !given->operations && !given->anchor && !marker.pcontrol && d < clock->dump_count; d++)
-        if (has_marks(clock->dumps[d]))
-            marker.pcontrol = marker.any_level = true;
-    return marker;
+/* ---- all ranks --------------------------------------------------------------------------------------------------- */
+
+/* What is looked for: ranks know nothing of each other. Process p of P has the ranks p, p + P ... */
+struct steps_work {
+    const struct steps_request *request;
+    const struct common_clock *clock;
+    const struct step_marker *marker;
+    const struct filter *counted; /* NULL: all */
+    const struct covered_time *covered;
+    struct filter anchor;
+    struct steps *steps;
+    bool *marked, *done; /* per dump */
+};
+
+static void do_own(struct steps_work *work, side_by_side_task *task) {
+    const struct steps_request *request = work->request;
+    size_t first = team_number(request->team), processes = team_size(request->team), dumps = work->clock->dump_count;
+    side_by_side(request->threads < STEPS_AT_ONCE ? request->threads : STEPS_AT_ONCE,
+                 dumps > first ? (dumps - first + processes - 1) / processes : 0, task, work);
 }
 
-bool steps_find_counting(struct steps *steps, const struct common_clock *clock, const struct step_marker *given,
-                         const struct filter *counted) {
-    const struct step_marker chosen = choose_marker(clock, given), *marker = &chosen;
-    *steps = (struct steps){.ranks = calloc(clock->dump_count, sizeof *steps->ranks),
-                            .rank_count = clock->dump_count,
-                            .marked = marker->pcontrol};
-    if (!steps->ranks)
-        return false;
-    struct filter anchor = {0};
+static size_t own_dump(const struct steps_work *work, size_t number) {
+    return team_number(work->request->team) + number * team_size(work->request->team);
+}
+
+static void look_for_marks(void *context, size_t number) {
+    struct steps_work *work = context;
+    size_t d = own_dump(work, number);
+    work->marked[d] = has_marks(work->clock->dumps[d]);
+}
+
+static void marks_part(void *context, unsigned process, struct parcel *parcel) {
+    struct steps_work *work = context;
+    for (size_t d = process; d < work->clock->dump_count; d += work->request->team->processes)
+        parcel_flag(parcel, &work->marked[d]);
+}
+
+/* What begins a step: whoever marks his steps need not ask for them. */
+static bool choose_marker(struct steps_work *work, struct step_marker *marker) {
+    *marker = *work->request->marker;
+    if (marker->operations || marker->anchor || marker->pcontrol)
+        return true;
+    do_own(work, look_for_marks);
+    bool done = team_share(work->request->team, TEAM_MARKS, false, marks_part, work);
+    for (size_t d = 0; d < work->clock->dump_count && !marker->pcontrol; d++)
+        marker->pcontrol = marker->any_level = work->marked[d];
+    return done;
+}
+
+static void find_steps(void *context, size_t number) {
+    struct steps_work *work = context;
+    size_t d = own_dump(work, number);
+    struct step_walk walk = {.clock = work->clock,
+                             .covered = work->covered,
+                             .marker = work->marker,
+                             .counted = work->counted,
+                             .anchor = work->anchor,
+                             .dump = d,
+                             .last_ns = INT64_MIN,
+                             .called_ns = STEP_UNKNOWN};
+    work->done[d] = find_rank(&walk, &work->steps->ranks[d]);
+}
+
+static void rank_part(struct rank_steps *rank, const struct dump *dump, struct parcel *parcel) {
+    uint16_t anchor = rank->anchor ? rank->anchor->id : 0;
+    bool any = parcel_is_there(parcel, rank->anchor != NULL);
+    parcel_field(parcel, &anchor);
+    rank->anchor = any ? dump_call(dump, anchor) : NULL;
+    parcel_list(parcel, rank->steps, rank->count);
+    parcel_field(parcel, &rank->periods);
+    parcel_field(parcel, &rank->operations);
+    parcel_flag(parcel, &rank->device);
+    if (parcel_is_there(parcel, rank->gpu_spans != NULL))
+        parcel_list(parcel, rank->gpu_spans, rank->gpu_span_count);
+}
+
+static void steps_part(void *context, unsigned process, struct parcel *parcel) {
+    struct steps_work *work = context;
+    for (size_t d = process; d < work->clock->dump_count; d += work->request->team->processes)
+        rank_part(&work->steps->ranks[d], work->clock->dumps[d], parcel);
+}
+
+static bool find_all(struct steps_work *work) {
+    bool failed = false;
+    do_own(work, find_steps);
+    for (size_t d = team_number(work->request->team); d < work->clock->dump_count; d += team_size(work->request->team))
+        failed = failed || !work->done[d];
+    return team_share(work->request->team, TEAM_STEPS, failed, steps_part, work);
+}
+
+static bool begin_work(struct steps_work *work, struct covered_time *covered, const struct step_marker *marker) {
+    bool done = covered_time_find(covered, work->clock);
+    work->marked = calloc(work->clock->dump_count + 1, sizeof *work->marked);
+    work->done = calloc(work->clock->dump_count + 1, sizeof *work->done);
+    return done && work->steps->ranks && work->marked && work->done &&
+           (!marker->anchor || filter_set_op(&work->anchor, marker->anchor) == 0);
+}
+
+bool steps_find_as_asked(struct steps *steps, const struct common_clock *clock, const struct steps_request *request) {
+    struct step_marker marker;
     struct covered_time covered;
-    bool done = covered_time_find(&covered, clock) && (!marker->anchor || filter_set_op(&anchor, marker->anchor) == 0);
-    bool all = !counted || !filter_chooses_calls(counted);
-    for (size_t d = 0; done && d < clock->dump_count; d++) {
-        struct step_walk walk = {.clock = clock,
-                                 .covered = &covered,
-                                 .marker = marker,
-                                 .counted = all ? NULL : counted,
-                                 .anchor = anchor,
-                                 .dump = d,
-                                 .last_ns = INT64_MIN,
-                                 .called_ns = STEP_UNKNOWN};
+    bool all = !request->counted || !filter_chooses_calls(request->counted);
+    struct steps_work work = {.request = request,
+                              .clock = clock,
+                              .marker = &marker,
+                              .counted = all ? NULL : request->counted,
+                              .covered = &covered,
+                              .steps = steps};
+    *steps = (struct steps){.ranks = calloc(clock->dump_count, sizeof *steps->ranks), .rank_count = clock->dump_count};
+    for (size_t d = 0; steps->ranks && d < clock->dump_count; d++)
         steps->ranks[d].dump = d;
-        done = find_rank(&walk, &steps->ranks[d]);
-    }
-    filter_free(&anchor);
+    bool done = begin_work(&work, &covered, request->marker) && choose_marker(&work, &marker);
+    steps->marked = done && marker.pcontrol;
+    done = done && find_all(&work);
+    filter_free(&work.anchor);
     covered_time_free(&covered);
+    free(work.marked);
+    free(work.done);
     return done && number_steps(steps);
 }
 
 bool steps_find(struct steps *steps, const struct common_clock *clock, const struct step_marker *marker) {
-    return steps_find_counting(steps, clock, marker, NULL);
+    return steps_find_as_asked(steps, clock, &(struct steps_request){.marker = marker, .threads = 1});
 }
 
 void steps_free(struct steps *steps) {

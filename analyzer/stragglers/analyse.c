@@ -472,7 +472,7 @@ bool straggler_analyse(struct straggler_analysis *analysis, const struct common_
                 prepare(analysis) && walk_dumps(analysis, &replay, request, &sink);
     if (done) {
         measure(analysis, request->workers);
-        done = judge_ranks(analysis) && gains_find(analysis, &replay, request->workers);
+        done = judge_ranks(analysis) && gains_find(analysis, &replay, request->team, request->workers);
         analysis->judgement = how_judged(analysis);
     }
     replay_free(&replay);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "analyzer/base/parcel.h"
 #include "analyzer/base/side_by_side.h"
 #include "analyzer/stragglers/verdicts.h"
 
@@ -15,7 +16,7 @@ static double larger(double a, double b) {
 
 /* ---- each alone ---------------------------------------------------------------------------------------------- */
 
-static double mended(const struct straggler_analysis *analysis, const struct replay *replay,
+static double mended(const struct straggler_analysis *analysis, const struct what_if_basis *basis,
                      const struct straggler *straggler) {
     const struct what_if_peers peers = {analysis->class_of, analysis->comparison_groups.group_of};
     if (straggler->kind == STRAGGLER_LINK) {
@@ -24,7 +25,7 @@ static double mended(const struct straggler_analysis *analysis, const struct rep
                                           .from = link->from,
                                           .to = link->to,
                                           .both = link->both};
-        return what_if_link(replay, &ends, straggler->slowdown_ratio);
+        return what_if_link(basis, &ends, straggler->slowdown_ratio);
     }
     struct what_if_mend mend = {.dumps = straggler->dumps, .count = straggler->dump_count};
     if (straggler->kind ==
@@ -32,7 +33,7 @@ static double mended(const struct straggler_analysis *analysis, const struct rep
         mend.now_and_then = 1 + (straggler->slowdown_ratio - 1) / 2;
         mend.collectives = straggler->part_collectives;
     }
-    return what_if_mended(replay, &peers, &mend);
+    return what_if_mended(basis, &peers, &mend);
 }
 
 /* ---- together ------------------------------------------------------------------------------------------------ */
@@ -45,15 +46,15 @@ static bool is_of_ranks(const struct straggler *straggler) {
 
 /* The gain of mending all that are named but the one numbered `without`; `dumps` has room for all. Negative: no memory.
  */
-static double mended_together(const struct straggler_analysis *analysis, const struct replay *replay, size_t without,
-                              size_t *dumps) {
+static double mended_together(const struct straggler_analysis *analysis, const struct what_if_basis *basis,
+                              size_t without, size_t *dumps) {
     const struct what_if_peers peers = {analysis->class_of, analysis->comparison_groups.group_of};
     struct what_if_mend mend = {.dumps = dumps};
     for (size_t i = 0; i < analysis->straggler_count; i++)
         for (size_t d = 0;
              i != without && is_of_ranks(&analysis->stragglers[i]) && d < analysis->stragglers[i].dump_count; d++)
             dumps[mend.count++] = analysis->stragglers[i].dumps[d];
-    return mend.count > 0 ? what_if_mended(replay, &peers, &mend) : 1;
+    return mend.count > 0 ? what_if_mended(basis, &peers, &mend) : 1;
 }
 
 /* Time saved, as a share of the time, by a gain `more` beyond a gain `less`. */
@@ -107,8 +108,8 @@ static double unseen_speedup(const struct straggler_analysis *analysis, const st
 }
 
 /* `all`: the gain of mending all that are named. Returns that of those who are left, negative: no memory. */
-static double hide_what_costs_nothing(struct straggler_analysis *analysis, const struct replay *replay, double all,
-                                      size_t *dumps) {
+static double hide_what_costs_nothing(struct straggler_analysis *analysis, const struct what_if_basis *basis,
+                                      double all, size_t *dumps) {
     size_t looked_at = analysis->straggler_count < WHAT_IFS_MOST ? analysis->straggler_count : WHAT_IFS_MOST;
     for (size_t i = looked_at; i-- > 0 && all > 0;) { /* the least costly first */
         struct straggler *straggler = &analysis->stragglers[i];
@@ -118,16 +119,18 @@ static double hide_what_costs_nothing(struct straggler_analysis *analysis, const
         /* as far as nobody works as long it is not hidden: the others wait for it in ways that no record tells */
         if (straggler->kind == STRAGGLER_RANK && own > other) {
             straggler->what_if_speedup =
-                larger(straggler->what_if_speedup, unseen_speedup(analysis, replay, straggler, own - other));
+                larger(straggler->what_if_speedup, unseen_speedup(analysis, basis->replay, straggler, own - other));
             if (saved(straggler->what_if_speedup, 1) >= 1.0 / VERDICT_SHARE)
                 continue;
         }
-        double others = is_of_ranks(straggler) ? mended_together(analysis, replay, i, dumps) : all;
+        bool waited_for = is_waited_for(analysis, straggler);
+        if (waited_for && saved(straggler->what_if_speedup, 1) >= GAIN_LEAST)
+            continue;
+        double others = is_of_ranks(straggler) ? mended_together(analysis, basis, i, dumps) : all;
         if (others < 0)
             return others;
-        bool alone = saved(straggler->what_if_speedup, 1) >= GAIN_LEAST;
         bool in_turn = (double)own * SLOW_RATIO >= (double)other && saved(all, others) >= 1.0 / VERDICT_SHARE;
-        if ((alone || in_turn) && is_waited_for(analysis, straggler))
+        if (waited_for && in_turn)
             continue;
         hide(analysis, i);
         all = others;
@@ -160,37 +163,75 @@ static void project(const struct straggler_analysis *analysis, struct replay *re
 
 /* ---- all of it ----------------------------------------------------------------------------------------------- */
 
-/* Replays that know nothing of each other. Beyond WHAT_IFS_MOST of those named the first estimate stands. */
+/* What one replay, or two of one question, came to. */
+struct gain {
+    double speedup; /* negative: no memory */
+    double share;   /* of the worst workers ... */
+    uint64_t workers;
+    int64_t time_ns; /* on an ideal network; negative: no memory */
+};
+
+struct gains;
+
+/* A question. They know nothing of each other. */
+struct gain_task {
+    void (*answer)(const struct gains *gains, size_t number, struct gain *gain);
+    size_t number; /* for the function */
+};
+
+enum { GAINS_MOST = 3 + WHAT_IFS_MOST + WHAT_IF_SITES };
+
+/* Beyond WHAT_IFS_MOST of those named the first estimate stands. */
 struct gains {
     struct straggler_analysis *analysis;
-    const struct replay *replay;
+    const struct what_if_basis *basis;
+    struct team *team;
     unsigned threads;
     struct straggler *named[WHAT_IFS_MOST];
     size_t named_count;
+    struct what_if_site_list *sites;
     size_t *dumps; /* room for those of all that are named */
-    double together;
-    int64_t ideal_ns;
-    bool alike, sites;
+    struct gain_task tasks[GAINS_MOST];
+    struct gain gains[GAINS_MOST];
+    size_t count;
 };
 
-enum { GAIN_ALIKE, GAIN_SITES, GAIN_TOGETHER, GAIN_IDEAL, GAIN_NAMED };
+static void answer_alike(const struct gains *gains, size_t number, struct gain *gain) {
+    struct what_if alike = gains->analysis->what_if;
+    (void)number;
+    bool done = what_if_measure_slowdown(&alike, gains->basis);
+    *gain = (struct gain){done ? alike.slowdown : -1, alike.worst_workers_share, alike.worst_workers, 0};
+}
 
-static void find_gain(void *context, size_t number) {
-    struct gains *gains = context;
-    struct straggler_analysis *analysis = gains->analysis;
-    const struct replay *replay = gains->replay;
-    const struct what_if_peers peers = {analysis->class_of, analysis->comparison_groups.group_of};
-    if (number == GAIN_ALIKE)
-        gains->alike = what_if_measure_slowdown(&analysis->what_if, replay);
-    else if (number == GAIN_SITES)
-        gains->sites = what_if_measure_sites(&analysis->what_if, replay, &peers, (gains->threads + 1) / 2);
-    else if (number == GAIN_TOGETHER)
-        gains->together = mended_together(analysis, replay, analysis->straggler_count, gains->dumps);
-    else if (number == GAIN_IDEAL)
-        gains->ideal_ns = replay_on_ideal_network(replay);
-    else
-        gains->named[number - GAIN_NAMED]->what_if_speedup =
-            mended(analysis, replay, gains->named[number - GAIN_NAMED]);
+/* The only one of those who can be mended together, where mending it is asked for anyway; SIZE_MAX: there is none, or
+ * there are several. */
+static size_t only_one(const struct gains *gains) {
+    size_t only = SIZE_MAX, count = 0;
+    for (size_t i = 0; i < gains->analysis->straggler_count; i++)
+        if (is_of_ranks(&gains->analysis->stragglers[i])) {
+            only = i;
+            count++;
+        }
+    return count == 1 && only < gains->named_count ? only : SIZE_MAX;
+}
+
+static void answer_together(const struct gains *gains, size_t number, struct gain *gain) {
+    (void)number;
+    if (only_one(gains) == SIZE_MAX)
+        gain->speedup = mended_together(gains->analysis, gains->basis, gains->analysis->straggler_count, gains->dumps);
+}
+
+static void answer_named(const struct gains *gains, size_t number, struct gain *gain) {
+    gain->speedup = mended(gains->analysis, gains->basis, gains->named[number]);
+}
+
+static void answer_site(const struct gains *gains, size_t number, struct gain *gain) {
+    gain->speedup = what_if_site_mended(gains->basis, gains->sites, number);
+}
+
+static void answer_ideal(const struct gains *gains, size_t number, struct gain *gain) {
+    (void)number;
+    gain->time_ns = replay_on_ideal_network(gains->basis->replay);
 }
 
 static void list_named(struct gains *gains) {
@@ -202,18 +243,70 @@ static void list_named(struct gains *gains) {
             gains->named[gains->named_count++] = &lists[k][i];
 }
 
-static bool replay_all(struct gains *gains) {
-    list_named(gains);
-    side_by_side(gains->threads, GAIN_NAMED + gains->named_count, find_gain, gains);
-    bool done = gains->alike && gains->sites && gains->together > 0 && gains->ideal_ns >= 0;
+enum { TASK_ALIKE, TASK_TOGETHER, TASK_NAMED };
+
+/* The longest first. */
+static void list_tasks(struct gains *gains) {
+    gains->tasks[TASK_ALIKE] = (struct gain_task){answer_alike, 0};
+    gains->tasks[TASK_TOGETHER] = (struct gain_task){answer_together, 0};
+    gains->count = TASK_NAMED;
     for (size_t i = 0; i < gains->named_count; i++)
-        done = done && gains->named[i]->what_if_speedup >= 0;
-    return done;
+        gains->tasks[gains->count++] = (struct gain_task){answer_named, i};
+    for (size_t i = 0; i < what_if_site_count(gains->sites); i++)
+        gains->tasks[gains->count++] = (struct gain_task){answer_site, i};
+    gains->tasks[gains->count++] = (struct gain_task){answer_ideal, 0};
+}
+
+/* Process p of P has the tasks p, p + P ... */
+static void answer_own(void *context, size_t number) {
+    struct gains *gains = context;
+    size_t task = team_number(gains->team) + number * team_size(gains->team);
+    gains->tasks[task].answer(gains, gains->tasks[task].number, &gains->gains[task]);
+}
+
+static void gains_part(void *context, unsigned process, struct parcel *parcel) {
+    struct gains *gains = context;
+    for (size_t task = process; task < gains->count; task += gains->team->processes)
+        parcel_field(parcel, &gains->gains[task]);
+}
+
+/* Hands all answers to where they belong. */
+static void take_gains(struct gains *gains) {
+    struct straggler_analysis *analysis = gains->analysis;
+    const struct gain *alike = &gains->gains[TASK_ALIKE], *named = &gains->gains[TASK_NAMED];
+    size_t only = only_one(gains);
+    double sites[WHAT_IF_SITES];
+    if (only != SIZE_MAX)
+        gains->gains[TASK_TOGETHER].speedup = named[only].speedup;
+    analysis->what_if.slowdown = alike->speedup;
+    analysis->what_if.worst_workers_share = alike->share;
+    analysis->what_if.worst_workers = (size_t)alike->workers;
+    for (size_t i = 0; i < gains->named_count; i++)
+        gains->named[i]->what_if_speedup = named[i].speedup;
+    for (size_t i = 0; i < what_if_site_count(gains->sites); i++)
+        sites[i] = named[gains->named_count + i].speedup;
+    what_if_keep_sites(&analysis->what_if, gains->basis, gains->sites, sites);
+}
+
+static bool replay_all(struct gains *gains) {
+    size_t first = team_number(gains->team), processes = team_size(gains->team);
+    bool failed = false;
+    list_named(gains);
+    list_tasks(gains);
+    side_by_side(gains->threads, gains->count > first ? (gains->count - first + processes - 1) / processes : 0,
+                 answer_own, gains);
+    for (size_t task = 0; task < gains->count; task++)
+        failed = failed || gains->gains[task].speedup < 0 || gains->gains[task].time_ns < 0;
+    if (!team_share(gains->team, TEAM_GAINS, failed, gains_part, gains))
+        return false;
+    take_gains(gains);
+    return true;
 }
 
 static bool name_who_matters(struct gains *gains) {
     struct straggler_analysis *analysis = gains->analysis;
-    double together = hide_what_costs_nothing(analysis, gains->replay, gains->together, gains->dumps);
+    double together =
+        hide_what_costs_nothing(analysis, gains->basis, gains->gains[TASK_TOGETHER].speedup, gains->dumps);
     if (together > 0 && analysis->straggler_count > 0) {
         analysis->named_speedup = together;
         for (size_t i = 0; i < analysis->straggler_count; i++)
@@ -223,34 +316,52 @@ static bool name_who_matters(struct gains *gains) {
     return together > 0;
 }
 
-/* Of a rank alone there is nothing to mend, but there may be messages to itself. */
 static bool replay_and_name(struct gains *gains) {
     struct straggler_analysis *analysis = gains->analysis;
+    const struct what_if_peers peers = {analysis->class_of, analysis->comparison_groups.group_of};
     size_t room = analysis->directory->dump_count;
     for (size_t i = 0; i < analysis->straggler_count; i++)
         room += analysis->stragglers[i].dump_count;
-    if (!analysis->what_if.known) {
-        gains->ideal_ns = gains->replay->linked > 0 ? replay_on_ideal_network(gains->replay) : 0;
-        return gains->ideal_ns >= 0;
-    }
     gains->dumps = malloc((room + 1) * sizeof *gains->dumps);
-    bool done = gains->dumps && replay_all(gains) && name_who_matters(gains);
+    gains->sites = what_if_list_sites(gains->basis, &peers);
+    bool done = gains->dumps && gains->sites && replay_all(gains) && name_who_matters(gains);
+    what_if_free_sites(gains->sites);
     free(gains->dumps);
     return done;
 }
 
-bool gains_find(struct straggler_analysis *analysis, struct replay *replay, unsigned threads) {
-    struct gains gains = {
-        .analysis = analysis, .replay = replay, .threads = threads < GAINS_AT_ONCE ? threads : GAINS_AT_ONCE};
-    project(analysis, replay);
-    if (!what_if_prepare(replay))
-        return false;
-    what_if_begin(&analysis->what_if, replay);
-    if (!replay_and_name(&gains))
-        return false;
+/* Of a rank alone there is nothing to mend, but there may be messages to itself. *ideal_ns: the time on an ideal
+ * network. */
+static bool find_all(struct gains *gains, int64_t *ideal_ns) {
+    const struct replay *replay = gains->basis->replay;
+    if (!gains->analysis->what_if.known) {
+        *ideal_ns = replay->linked > 0 ? replay_on_ideal_network(replay) : 0;
+        return *ideal_ns >= 0;
+    }
+    bool done = replay_and_name(gains);
+    *ideal_ns = done ? gains->gains[gains->count - 1].time_ns : -1;
+    return done;
+}
+
+bool gains_find(struct straggler_analysis *analysis, struct replay *replay, struct team *team, unsigned threads) {
+    struct what_if_basis basis;
+    struct gains gains = {.analysis = analysis,
+                          .basis = &basis,
+                          .team = team,
+                          .threads = threads < GAINS_AT_ONCE ? threads : GAINS_AT_ONCE};
     struct ideal_replay ideal = {.linked = replay->linked > 0, .end_only = replay->end_only};
+    int64_t ideal_ns;
+    project(analysis, replay);
+    bool done = what_if_prepare(&basis, replay);
+    if (done) {
+        what_if_begin(&analysis->what_if, replay);
+        done = find_all(&gains, &ideal_ns);
+    }
+    what_if_free(&basis);
+    if (!done)
+        return false;
     if (ideal.linked) /* what the job would gain by a network on which transfers take no time */
-        ideal.saved_ns = replay->wall_ns - gains.ideal_ns;
+        ideal.saved_ns = replay->wall_ns - ideal_ns;
     efficiencies_find(&analysis->efficiencies, analysis->times, analysis->directory->dump_count, &ideal);
     return true;
 }

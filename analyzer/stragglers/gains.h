@@ -13,13 +13,14 @@
 #ifndef COMMTAP_STRAGGLERS_GAINS_H
 #define COMMTAP_STRAGGLERS_GAINS_H
 
+#include "analyzer/base/team.h"
 #include "analyzer/stragglers/stragglers.h"
 
-enum { GAINS_AT_ONCE = 4 };
+enum { GAINS_AT_ONCE = 5 };
 
 /* Fills in all gains of the analysis, its hidden ones and its efficiencies. Up to `threads` replays at the same time,
- * GAINS_AT_ONCE at most, and one more for call sites: each takes some 90 bytes per node of the replay. Returns false
- * when memory is short. */
-bool gains_find(struct straggler_analysis *analysis, struct replay *replay, unsigned threads);
+ * GAINS_AT_ONCE at most, each of which takes some 90 bytes per node; processes of a team, which all call this, share
+ * them. Returns false when memory is short, in this process or another. */
+bool gains_find(struct straggler_analysis *analysis, struct replay *replay, struct team *team, unsigned threads);
 
 #endif

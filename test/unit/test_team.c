@@ -17,9 +17,11 @@
 #include "analyzer/base/parcel.h"
 #include "analyzer/base/team.h"
 #include "analyzer/match/match.h"
+#include "analyzer/steps/steps.h"
+#include "analyzer/stragglers/stragglers.h"
 #include "test/unit/job_builder.h"
 
-enum { MOST = 70, RANKS = 5 };
+enum { MOST = 70, RANKS = 5, SLOW = 2 };
 
 /* ---- processes --------------------------------------------------------------------------------------------------- */
 
@@ -93,6 +95,13 @@ struct job {
     struct match_directory directory;
 };
 
+/* What a job comes to. */
+struct outcome {
+    double slowdown, named, even, alone, transfer;
+    uint64_t stragglers, sites, workers;
+    uint64_t steps, of_steps;
+};
+
 /* What one process does, and comes to. */
 struct part {
     struct player player;
@@ -101,6 +110,9 @@ struct part {
     struct sums sums;
     struct match_totals totals;
     bool walked;
+    struct outcome outcome;
+    int32_t numbers[MOST];
+    bool shared;
     int32_t last_words[MOST]; /* of all processes, at the end */
 };
 
@@ -145,8 +157,70 @@ static void *play(void *argument) {
     return NULL;
 }
 
+/* ---- an outcome ------------------------------------------------------------------------------------------------- */
+
+static void find_stragglers(struct part *part) {
+    struct straggler_analysis analysis;
+    struct outcome *to = &part->outcome;
+    const struct straggler_request request = {.workers = part->threads, .team = &part->player.team};
+    assert_true(straggler_analyse(&analysis, &part->job->clock, &part->job->directory, &request));
+    to->slowdown = analysis.what_if.slowdown;
+    to->workers = analysis.what_if.worst_workers;
+    to->sites = analysis.what_if.site_count;
+    to->named = analysis.named_speedup;
+    to->even = analysis.even_speedup;
+    to->stragglers = analysis.straggler_count;
+    to->alone = analysis.straggler_count > 0 ? analysis.stragglers[0].what_if_speedup : 0;
+    to->transfer = analysis.efficiencies.transfer;
+    straggler_analysis_free(&analysis);
+}
+
+static void find_steps(struct part *part) {
+    struct steps steps;
+    struct outcome *to = &part->outcome;
+    const struct steps_request request = {
+        .marker = &(const struct step_marker){0}, .team = &part->player.team, .threads = part->threads};
+    assert_true(steps_find_as_asked(&steps, &part->job->clock, &request));
+    to->steps = steps.count;
+    for (size_t r = 0; r < steps.rank_count; r++) {
+        assert_non_null(steps.ranks[r].anchor);
+        assert_int_equal(steps.ranks[r].dump, r);
+        for (size_t i = 0; i < steps.ranks[r].count; i++)
+            to->of_steps = to->of_steps * 31 +
+                           ((uint64_t)steps.ranks[r].steps[i].start_ns ^ (uint64_t)steps.ranks[r].steps[i].tail_ns * 7);
+    }
+    steps_free(&steps);
+}
+
+static void *judge(void *argument) {
+    find_stragglers(argument);
+    find_steps(argument);
+    return NULL;
+}
+
+/* ---- parts of one work ------------------------------------------------------------------------------------------- */
+
+static void number_part(void *context, unsigned process, struct parcel *parcel) {
+    struct part *part = context;
+    parcel_field(parcel, &part->numbers[process]);
+}
+
+/* Without a job it has failed before. */
+static void *share(void *argument) {
+    struct part *part = argument;
+    struct team *team = &part->player.team;
+    part->numbers[team->number] = 7 * (int32_t)team->number;
+    part->shared = team_share(team, TEAM_STEPS, !part->job, number_part, part);
+    if (team->processes > 1)
+        meet_at_end(part);
+    return NULL;
+}
+
+/* ---- all processes ----------------------------------------------------------------------------------------------- */
+
 /* So many processes, each with what `jobs` has for it. Returns their parts, to be freed; *exchanges: how many. */
-static struct part *play_all(unsigned processes, unsigned threads, const struct job *const *jobs, unsigned *exchanges) {
+static struct part *all_do(void *(*what)(void *), unsigned processes, unsigned threads, const struct job *const *jobs,
+                           unsigned *exchanges) {
     struct part *parts = calloc(processes, sizeof *parts);
     struct room room = {.exchanges = 0};
     pthread_t started[MOST];
@@ -163,13 +237,17 @@ static struct part *play_all(unsigned processes, unsigned threads, const struct 
                                      .incoming = player->incoming};
         parts[p].job = jobs[p];
         parts[p].threads = threads;
-        assert_int_equal(pthread_create(&started[p], NULL, play, &parts[p]), 0);
+        assert_int_equal(pthread_create(&started[p], NULL, what, &parts[p]), 0);
     }
     for (unsigned p = 0; p < processes; p++)
         pthread_join(started[p], NULL);
     pthread_barrier_destroy(&room.barrier);
     *exchanges = room.exchanges;
     return parts;
+}
+
+static struct part *play_all(unsigned processes, unsigned threads, const struct job *const *jobs, unsigned *exchanges) {
+    return all_do(play, processes, threads, jobs, exchanges);
 }
 
 /* ---- jobs -------------------------------------------------------------------------------------------------------- */
@@ -279,11 +357,85 @@ static void processes_that_see_different_dumps_do_not_walk_together(void **state
     free(parts);
 }
 
+/* Each packs its own part. Where one has failed nobody takes what others packed. */
+static void parts_are_told_to_all(void **state) {
+    (void)state;
+    const struct job *jobs[] = {&whole, &whole, &whole, &whole};
+    unsigned exchanges;
+    struct part *parts = all_do(share, 4, 1, jobs, &exchanges);
+    for (unsigned p = 0; p < 4; p++) {
+        assert_true(parts[p].shared);
+        for (int32_t other = 0; other < 4; other++)
+            assert_int_equal(parts[p].numbers[other], 7 * other);
+    }
+    assert_int_equal(exchanges, 2);
+    free(parts);
+    jobs[1] = NULL;
+    parts = all_do(share, 4, 1, jobs, &exchanges);
+    for (unsigned p = 0; p < 4; p++) {
+        assert_false(parts[p].shared);
+        assert_true(parts[p].player.team.bystander == (p != 1));
+        assert_int_equal(parts[p].numbers[3], p == 3 ? 21 : 0);
+    }
+    free(parts);
+    jobs[0] = NULL;
+    parts = all_do(share, 1, 1, jobs, &exchanges);
+    assert_false(parts->shared);
+    free(parts);
+}
+
+/* A rank that works longer before each collective. */
+static void make_late_step(struct hand_job *job, uint32_t step) {
+    uint64_t begin = 5000000 * (uint64_t)step, met = begin + 3000000;
+    for (unsigned r = 0; r < RANKS; r++) {
+        uint64_t from = begin + (r == SLOW ? 2500000 : 1000000) + (r * 7 + step) % 13 * 15000;
+        dump_builder_collective(job->builders[r], 0, BUILDER_ALLREDUCE, 0, step, 8, from, met);
+        dump_builder_p2p(job->builders[r], 0, BUILDER_SEND, 0, FLAG_SEND, (int32_t)((r + 1) % RANKS), 1, step, 8,
+                         met + 3000, met + 3010);
+        dump_builder_p2p(job->builders[r], 0, BUILDER_RECV, 0, FLAG_RECV, (int32_t)((r + RANKS - 1) % RANKS), 1, step,
+                         8, met + 4000, met + 6000);
+    }
+}
+
+/* What replays and steps come to is put together from all processes: bit by bit the same. */
+static void every_process_judges_as_one_does(void **state) {
+    (void)state;
+    static const unsigned counts[][2] = {{1, 1}, {1, 3}, {2, 1}, {3, 2}, {7, 1}};
+    struct hand_job late;
+    struct job job;
+    const struct job *jobs[MOST];
+    struct outcome first;
+    unsigned exchanges;
+    hand_job_make(&late, RANKS, (struct dump_plan){.ring_records = 4096});
+    for (uint32_t step = 0; step < 600; step++)
+        make_late_step(&late, step);
+    hand_job_open(&late, RANKS);
+    assert_true(common_clock_build(&job.clock, late.dumps, RANKS));
+    assert_true(match_directory_build(&job.directory, late.dumps, RANKS));
+    for (unsigned p = 0; p < MOST; p++)
+        jobs[p] = &job;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        struct part *parts = all_do(judge, counts[i][0], counts[i][1], jobs, &exchanges);
+        if (i == 0)
+            first = parts->outcome;
+        for (unsigned p = 0; p < counts[i][0]; p++)
+            assert_memory_equal(&parts[p].outcome, &first, sizeof first);
+        free(parts);
+    }
+    assert_int_equal(first.stragglers, 1);
+    assert_true(first.alone > 1.2 && first.slowdown > 1.1 && first.sites > 0 && first.steps > 500);
+    match_directory_free(&job.directory);
+    common_clock_free(&job.clock);
+    hand_job_free(&late);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_process_comes_to_what_one_comes_to),
         cmocka_unit_test(nobody_waits_for_one_that_has_failed),
         cmocka_unit_test(processes_that_see_different_dumps_do_not_walk_together),
+        cmocka_unit_test(parts_are_told_to_all),
+        cmocka_unit_test(every_process_judges_as_one_does),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
