@@ -128,6 +128,25 @@ bool watch_read_end(const struct job *job, struct job_end *end) {
     return job->count > 0 && deaths_note_read(job->dumps[0], note, sizeof note) && deaths_read(note, job, end);
 }
 
+/* When a job was looked at, for processes of this host and of others. */
+struct looked_at {
+    char boot_id[65];
+    struct moment moment;
+};
+
+static int64_t read_clock(clockid_t clock) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static const struct moment *look_at_clock(struct looked_at *now) {
+    if (!process_boot_id(now->boot_id, sizeof now->boot_id))
+        now->boot_id[0] = '\0';
+    now->moment = (struct moment){now->boot_id, read_clock(CLOCK_MONOTONIC), read_clock(CLOCK_REALTIME)};
+    return &now->moment;
+}
+
 static int judge_looks(struct watch *watch, const struct options *options, const int32_t *moving, size_t moving_count) {
     struct call_sites sites;
     int code = call_sites_open(&sites, options, watch->job.dumps, watch->job.count);
@@ -136,7 +155,10 @@ static int judge_looks(struct watch *watch, const struct options *options, const
                                        .settled = watch->looks > 1 && moving_count == 0,
                                        .moving = moving,
                                        .moving_count = moving_count};
+    struct looked_at looked_at;
     struct job_end end;
+    if (request.settled)
+        request.now = look_at_clock(&looked_at);
     if (watch_read_end(&watch->job, &end))
         request.end = &end;
     if (code == EXIT_FINE)
@@ -219,7 +241,9 @@ static bool judge_open_job(struct diagnosis *diagnosis, struct diagnosis_text *t
                            struct diagnose_request *request, bool twice, int32_t *moving, struct site_labels *labels) {
     for (;;) {
         size_t before = request->moving_count, now;
+        struct looked_at looked_at;
         request->settled = twice && before == 0;
+        request->now = request->settled ? look_at_clock(&looked_at) : NULL;
         if (!diagnose(diagnosis, job, request) || !diagnosis_text_make(text, diagnosis, request, labels))
             return false;
         if (!twice || diagnosis->verdict == VERDICT_OK)

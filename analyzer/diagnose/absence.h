@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How long a process that others wait for had been away from the library, and how long it ever was before: one that
- * reads a file for the first time looks like one that never comes.
+ * How long a process that others wait for has been away from the library, and how long it ever was before: one that
+ * reads a file for the first time, or computes for minutes, looks like one that never comes.
  * Lives here: lengths of absences, what is beyond all that may end by itself.
  * Must not live here: who waits for whom, verdicts.
  */

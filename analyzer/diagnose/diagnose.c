@@ -557,18 +557,28 @@ static bool weigh(struct diagnosis *diagnosis, const struct diagnose_request *re
     return true;
 }
 
-/* Whether those that others wait for were away, all of them, for no longer than what may be work: then a job that was
- * killed meanwhile need not have hung. */
-static void weigh_absences(struct diagnosis *diagnosis) {
-    const struct standing *standing = &diagnosis->standing;
-    bool asked = diagnosis->verdict == VERDICT_HANG && diagnosis->culprit_count > 0 && diagnosis->cycle_count == 0 &&
-                 (standing->kind == STANDING_LONG || standing->kind == STANDING_UNTOLD);
+/* Until when absences are counted: while a job stands until it was seen to, of one that is over until its end. NULL:
+ * that is not known, or nothing is to be weighed. */
+static const struct moment *absent_until(const struct diagnosis *diagnosis, const struct diagnose_request *request) {
+    enum standing_kind kind = diagnosis->standing.kind;
+    if (diagnosis->verdict != VERDICT_HANG || diagnosis->culprit_count == 0 || diagnosis->cycle_count > 0)
+        return NULL;
+    if (kind == STANDING_LONG || kind == STANDING_UNTOLD)
+        return &diagnosis->standing.until;
+    return kind == STANDING_NONE && request->settled ? request->now : NULL;
+}
+
+/* Whether those that others wait for were away, all of them, for no longer than what may be work: then a job that
+ * stands, or was killed meanwhile, need not hang. */
+static void weigh_absences(struct diagnosis *diagnosis, const struct diagnose_request *request) {
+    const struct moment *until = absent_until(diagnosis, request);
+    bool asked = until != NULL;
     int64_t away = 0, longest = -1;
     diagnosis->may_come_back = asked;
     for (size_t i = 0; asked && i < diagnosis->culprit_count; i++) {
         struct culprit *culprit = &diagnosis->culprits[i];
         if (culprit->state != CULPRIT_BLOCKED) /* else it was called, and a GPU has not begun it */
-            culprit->absence = absence_find(&diagnosis->wait_for_graph, culprit->party, &standing->until);
+            culprit->absence = absence_find(&diagnosis->wait_for_graph, culprit->party, until);
         diagnosis->may_come_back &= culprit->absence.away_ns >= 0;
         away = culprit->absence.away_ns > away ? culprit->absence.away_ns : away;
         longest = culprit->absence.longest_ns > longest ? culprit->absence.longest_ns : longest;
@@ -644,7 +654,7 @@ bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct d
     } else if (!judge(diagnosis, request)) {
         return false;
     }
-    weigh_absences(diagnosis);
+    weigh_absences(diagnosis, request);
     if (diagnosis->culprit_count > 0 && diagnosis->verdict != VERDICT_DEADLOCK)
         qsort(diagnosis->culprits, diagnosis->culprit_count, sizeof *diagnosis->culprits, compare_culprits);
     bool waits = diagnosis->verdict != VERDICT_OK && diagnosis->verdict != VERDICT_UNKNOWN;

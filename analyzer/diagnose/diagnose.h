@@ -50,7 +50,7 @@ struct culprit {
     const struct stalled *absent_from; /* BLAME_ABSENT */
     const struct call_name *last_call; /* the newest on record, NULL: none is */
     uint32_t last_stack;               /* of that */
-    struct absence absence;            /* of a hang in a job that is over */
+    struct absence absence;            /* of a hang */
 };
 
 struct diagnosis {
@@ -58,7 +58,7 @@ struct diagnosis {
     struct world world;
     struct wait_for_graph wait_for_graph;
     struct standing standing; /* of waits that may be a hang, where nobody saw them stand */
-    bool may_come_back;       /* a hang in a job that is over: those waited for were away, no longer than work may be */
+    bool may_come_back;       /* a hang: those waited for are, or were, away, no longer than work may be */
     struct mismatch mismatch; /* of a desync */
     struct job_end end;       /* of the request; nothing known where that has none */
     struct first_death first_death;
@@ -78,6 +78,7 @@ struct diagnose_request {
     const int32_t *moving;            /* ranks that came on between two looks */
     size_t moving_count;
     const struct job_end *end; /* what was noted of it; NULL: nothing */
+    const struct moment *now;  /* `settled`: when that was seen; NULL: not known */
 };
 
 /* Judges a job. Returns false when memory is short; the caller frees with diagnosis_free in every case. The job must

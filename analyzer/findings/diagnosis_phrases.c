@@ -212,13 +212,13 @@ static bool say_death(const struct diagnosis *diagnosis, const struct culprit *c
     return true;
 }
 
-/* ", away from the library for 20.1 s by then, before that 3.2 ms at most" */
-static void append_absence(char *text, size_t size, const struct absence *absence) {
+/* ", away from the library for 20.1 s by then, on record before that for 3.2 ms at most" */
+static void append_absence(char *text, size_t size, const struct absence *absence, bool stands) {
     char away[32], longest[32];
     if (absence->away_ns < 0)
         return;
     say_seconds(away, sizeof away, absence->away_ns);
-    phrase(text, size, ", away from the library for %s by then", away);
+    phrase(text, size, ", away from the library for %s by %s", away, stands ? "now" : "then");
     if (absence->longest_ns < 0)
         return;
     say_seconds(longest, sizeof longest, absence->longest_ns);
@@ -264,7 +264,7 @@ static void say_awaited(const struct diagnosis *diagnosis, const struct culprit 
     }
     snprintf(text, size, "%s",
              state->stopped ? "its process is stopped by a signal (kill -CONT lets it go on)" : reason);
-    append_absence(text, size, &culprit->absence);
+    append_absence(text, size, &culprit->absence, diagnosis->standing.kind == STANDING_NONE);
 }
 
 void phrase_signature(char *text, size_t size, const struct signature *signature, const struct signature *other) {

@@ -289,6 +289,10 @@ static void say_headline(struct diagnosis_text *told, const struct diagnosis *di
             many ? "are" : "is");
     else
         say(told, "%s: the others wait for %s, which %s elsewhere.", hang, who, many ? "are" : "is");
+    if (diagnosis->may_come_back && diagnosis->standing.kind == STANDING_NONE)
+        say(told,
+            "Nothing tells that who is waited for does not come: ranks that compute for long, or read or write files, "
+            "are away like that. Look again later.");
     free(parties);
 }
 

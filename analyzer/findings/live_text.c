@@ -59,7 +59,8 @@ static void say_job(char *text, const struct live_summary *summary, const struct
 static void say_verdict(char *text, const struct live_summary *summary) {
     if (!summary->judged || summary->verdict == VERDICT_OK)
         return;
-    phrase(text, LIVE_LINE, "; commtap diagnose: %s", verdict_name(summary->verdict));
+    phrase(text, LIVE_LINE, "; commtap diagnose: %s%s", verdict_name(summary->verdict),
+           summary->may_come_back ? " or a long pause" : "");
     for (size_t i = 0; i < summary->culprit_count && i < 3; i++)
         phrase(text, LIVE_LINE, ", rank %" PRId32 " %s", summary->culprits[i].rank,
                culprit_state_name(summary->culprits[i].state));

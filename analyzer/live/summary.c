@@ -69,6 +69,7 @@ void live_summary_make(struct live_summary *summary, const struct live_rows *row
 void live_summary_judge(struct live_summary *summary, const struct diagnosis *diagnosis) {
     summary->judged = true;
     summary->verdict = diagnosis->verdict;
+    summary->may_come_back = diagnosis->may_come_back;
     summary->culprit_count = 0;
     for (size_t i = 0; i < diagnosis->culprit_count && i < LIVE_CULPRITS_MOST; i++)
         summary->culprits[summary->culprit_count++] = (struct live_culprit){

@@ -26,6 +26,7 @@ struct live_summary {
     const struct live_row *awaited;     /* whom most others wait for, NULL nobody */
     bool judged;
     enum verdict verdict;
+    bool may_come_back; /* a hang that may be a long pause */
     struct live_culprit culprits[LIVE_CULPRITS_MOST];
     size_t culprit_count;
 };

@@ -141,6 +141,7 @@ static bool anybody_lives(const struct live_job *live) {
 static bool judge(struct live_job *live) {
     int32_t *moving = calloc(live->now.count + 1, sizeof *moving);
     struct diagnose_request request = {.states = live->states, .moving = moving};
+    const struct moment now = {live->boot_id, clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_REALTIME)};
     struct diagnosis diagnosis;
     struct job_end end;
     if (!moving)
@@ -151,6 +152,7 @@ static bool judge(struct live_job *live) {
     if (alive) {
         request.moving_count = live_moving(&live->now, moving);
         request.settled = request.moving_count == 0;
+        request.now = &now;
     }
     if (live->job.count > 0 && request.moving_count < live->job.count) {
         done = diagnose(&diagnosis, &live->job, &request);

@@ -474,7 +474,9 @@ def test_the_report_begins_with_it(mpi, where):
     with hanging(mpi, "chain", where, way="run", knobs={"COMMTAP_HEARTBEAT": "off"}):
         time.sleep(STAND)
         first = jobs.report(where)["findings"][0]
-        assert (first["severity"], first["code"]) == ("error", "hang")
+        assert (first["severity"], first["code"]) == ("warning", "maybe_hang")
+        assert "wait for rank 0" in first["text"] and "by now" in first["text"]
+        assert jobs.commtap("diagnose", "--fail-on", "hang", where, codes=(1,))
     first = jobs.report(where)["findings"][0]
     assert (first["severity"], first["code"]) == ("warning", "maybe_hang")
     assert "wait for rank 0" in first["text"] and "killed at work" not in first["text"]

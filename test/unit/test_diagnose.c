@@ -1098,6 +1098,48 @@ static void who_is_away_may_come_back(void **state) {
     }
 }
 
+/* The same while it lives: what was seen to stand twice may be a rank at work all the same. */
+static void who_is_away_now_may_come_back(void **state) {
+    (void)state;
+    static const struct {
+        unsigned away_s, longest_s;
+        bool may;
+    } jobs[] = {{20, 1, true}, {550, 1, true}, {650, 1, false}, {650, 250, true}, {850, 250, false}};
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+        struct hand hand;
+        struct job_end end;
+        hand_away(&hand, jobs[i].away_s, jobs[i].longest_s, &end);
+        for (unsigned r = 0; r < 3; r++)
+            hand.states[r] = PROCESS_RUNS;
+        const struct moment now = {"the boot", end.monotonic_ns, 0};
+        const struct diagnosis *diagnosis =
+            hand_judge_asked(&hand, (struct diagnose_request){.settled = true, .now = &now});
+        assert_int_equal(diagnosis->verdict, VERDICT_HANG);
+        assert_int_equal(diagnosis->culprits[0].absence.away_ns, jobs[i].away_s * 1000 * MS);
+        assert_int_equal(diagnosis_severity(diagnosis), jobs[i].may ? SEVERITY_WARNING : SEVERITY_ERROR);
+        assert_int_equal(says(&hand.judged, "hang, or a long pause"), jobs[i].may);
+        assert_int_equal(says(&hand.judged, "Look again later"), jobs[i].may);
+        assert_true(says(&hand.judged, "by now"));
+        hand_free(&hand);
+    }
+}
+
+/* A process that a signal stopped does not come back by itself. */
+static void who_is_stopped_does_not_come_back(void **state) {
+    (void)state;
+    struct hand hand;
+    struct job_end end;
+    hand_away(&hand, 20, 1, &end);
+    hand.states[0] = hand.states[1] = PROCESS_RUNS;
+    hand.states[2] = PROCESS_STOPPED;
+    const struct moment now = {"the boot", end.monotonic_ns, 0};
+    const struct diagnosis *diagnosis =
+        hand_judge_asked(&hand, (struct diagnose_request){.settled = true, .now = &now});
+    assert_int_equal(diagnosis->verdict, VERDICT_HANG);
+    assert_int_equal(diagnosis_severity(diagnosis), SEVERITY_ERROR);
+    hand_free(&hand);
+}
+
 /* Whoever is in another call that waits for others, or in MPI_Finalize, is not away. */
 static void who_is_elsewhere_in_the_library_does_not_come_back(void **state) {
     (void)state;
@@ -1606,6 +1648,8 @@ int main(void) {
         cmocka_unit_test(a_job_that_ended_at_work_without_a_trace),
         cmocka_unit_test(a_call_that_somebody_came_out_of_is_no_hang),
         cmocka_unit_test(who_is_away_may_come_back),
+        cmocka_unit_test(who_is_away_now_may_come_back),
+        cmocka_unit_test(who_is_stopped_does_not_come_back),
         cmocka_unit_test(who_is_elsewhere_in_the_library_does_not_come_back),
         cmocka_unit_test(a_job_that_was_seen_to_stand_needs_no_age),
         cmocka_unit_test(what_stood_before_the_first_death_is_the_cause),
