@@ -49,6 +49,15 @@ struct example {
     const char *doc;  /* one lowercase phrase */
 };
 
+/* A word that may stand behind the first argument, as an order of ctl does. */
+struct command_word {
+    const char *word;    /* NULL ends a table */
+    int number;          /* the command's own for it */
+    const char *doc;     /* one lowercase phrase */
+    const char *wants;   /* what stands behind the word, in messages; NULL: nothing */
+    const char *choices; /* of these those that have names, "on|off"; NULL = none */
+};
+
 struct options;
 struct column;
 
@@ -62,8 +71,9 @@ struct command {
     enum company company;
     bool stops_at_argument; /* options end at the first positional argument (run) */
     const struct option *options;
-    const struct column *columns;   /* of its table, for help; NULL = none */
-    const struct example *examples; /* the first one stands on commtap's own page, too; NULL = none */
+    const struct command_word *words; /* behind the first argument; NULL: more of the same */
+    const struct column *columns;     /* of its table, for help; NULL = none */
+    const struct example *examples;   /* the first one stands on commtap's own page, too; NULL = none */
     /* Runs it; `options` are parsed and their counts and choices checked. Returns an enum exit_code. */
     int (*run)(const struct options *options);
 };

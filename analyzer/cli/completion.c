@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What follows a command: its options, the values of those that have a list, files for all else; a whole command line
- * behind those that stop at the first argument (run, doctor).
+ * behind those that stop at the first argument (run, doctor), and the words that others know behind it (ctl).
  */
 #include "analyzer/cli/completion.h"
 
@@ -40,6 +40,44 @@ static void bash_options(FILE *stream, const struct command *const *commands) {
     }
 }
 
+/* Counts what is no option, nor the value of one, before the word that is completed. "--wait=3" is three words here. */
+static void bash_words(FILE *stream, const struct command *command) {
+    fprintf(stream,
+            "    %s:*)\n"
+            "        local i; local -a said=()\n"
+            "        for ((i = 2; i < COMP_CWORD; i++)); do\n"
+            "            case ${COMP_WORDS[i]} in\n"
+            "            ",
+            command->name);
+    const char *between = "";
+    for (const struct option *row = command->options; row->name; row++)
+        if (row->argument) {
+            fprintf(stream, "%s--%s", between, row->name);
+            if (row->letter)
+                fprintf(stream, "|-%c", row->letter);
+            between = "|";
+        }
+    fputs(") ((i += 1)); [ \"${COMP_WORDS[i]}\" != = ] || ((i += 1)) ;;\n"
+          "            -*) ;;\n"
+          "            *) said+=(\"${COMP_WORDS[i]}\") ;;\n"
+          "            esac\n"
+          "        done\n"
+          "        case ${#said[@]}:${said[1]} in\n"
+          "        0:*) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n"
+          "        1:*) COMPREPLY=($(compgen -W \"",
+          stream);
+    for (const struct command_word *row = command->words; row->word; row++)
+        fprintf(stream, "%s ", row->word);
+    fputs("\" -- \"$word\")) ;;\n", stream);
+    for (const struct command_word *row = command->words; row->word; row++)
+        if (row->choices) {
+            fprintf(stream, "        2:%s) COMPREPLY=($(compgen -W \"", row->word);
+            print_choices(stream, row->choices);
+            fputs("\" -- \"$word\")) ;;\n", stream);
+        }
+    fputs("        esac ;;\n", stream);
+}
+
 static void print_bash(FILE *stream, const struct command *const *commands) {
     fputs("_commtap() {\n"
           "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
@@ -52,6 +90,9 @@ static void print_bash(FILE *stream, const struct command *const *commands) {
     bash_choices(stream, commands);
     fputs("    esac\n    case ${COMP_WORDS[1]}:$word in\n", stream);
     bash_options(stream, commands);
+    for (const struct command *const *command = commands; *command; command++)
+        if ((*command)->words)
+            bash_words(stream, *command);
     fputs("    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n    esac\n}\ncomplete -o filenames -F _commtap commtap\n",
           stream);
 }
@@ -92,6 +133,24 @@ static void zsh_option(FILE *stream, const struct option *row) {
     fputs("' \\\n", stream);
 }
 
+/* _arguments keeps what stands before the cursor, options left out, in `line`. */
+static void zsh_words(FILE *stream, const struct command *command) {
+    fputs("            '1: :_files' \\\n            '2: :((", stream);
+    for (const struct command_word *row = command->words; row->word; row++) {
+        fprintf(stream, "%s\\:\"", row->word);
+        zsh_text(stream, row->doc, (int)strlen(row->doc));
+        fputs("\" ", stream);
+    }
+    fputs("))' \\\n            '3: :{ case ${line[2]} in", stream);
+    for (const struct command_word *row = command->words; row->word; row++)
+        if (row->choices) {
+            fprintf(stream, " %s) compadd -- ", row->word);
+            print_choices(stream, row->choices);
+            fputs(" ;;", stream);
+        }
+    fputs(" esac }' ;;\n", stream);
+}
+
 static void zsh_command(FILE *stream, const struct command *command) {
     fprintf(stream, "    %s)\n        _arguments -s -S %s\\\n", command->name,
             command->stops_at_argument ? "-A '-*' " : "");
@@ -100,6 +159,8 @@ static void zsh_command(FILE *stream, const struct command *command) {
     zsh_option(stream, &option_help);
     if (command->stops_at_argument)
         fputs("            '(-)1: :_command_names -e' '*:: :_normal' ;;\n", stream);
+    else if (command->words)
+        zsh_words(stream, command);
     else
         fputs(command->max_arguments > 0 ? "            '*: :_files' ;;\n" : "            && return ;;\n", stream);
 }
@@ -168,23 +229,60 @@ static void fish_option(FILE *stream, const struct command *command, const struc
     fputs("'\n", stream);
 }
 
-/* A command line of its own begins behind our options and what they take. */
-static void fish_command_line(FILE *stream, const struct command *command) {
-    fprintf(stream, "complete -c commtap -n '__commtap_is %s' -x -a '(__fish_complete_subcommand --fcs-skip=2",
-            command->name);
+static void fish_options_with_values(FILE *stream, const struct command *command) {
     for (const struct option *row = command->options; row->name; row++)
         if (row->argument) {
             fprintf(stream, " --%s", row->name);
             if (row->letter)
                 fprintf(stream, " -%c", row->letter);
         }
+}
+
+/* A command line of its own begins behind our options and what they take. */
+static void fish_command_line(FILE *stream, const struct command *command) {
+    fprintf(stream, "complete -c commtap -n '__commtap_is %s' -x -a '(__fish_complete_subcommand --fcs-skip=2",
+            command->name);
+    fish_options_with_values(stream, command);
     fputs(")'\n", stream);
+}
+
+/* Of completions that hold behind so many arguments, the last of which is `word` where one is named. */
+static void fish_behind(FILE *stream, const struct command *command, int count, const char *word) {
+    fprintf(stream, "complete -c commtap -n '__commtap_behind %s %d \"%s\"", command->name, count, word);
+    fish_options_with_values(stream, command);
+    fputs("' -f", stream);
+}
+
+static void fish_words(FILE *stream, const struct command *command) {
+    for (const struct command_word *row = command->words; row->word; row++) {
+        fish_behind(stream, command, 1, "");
+        fprintf(stream, " -a %s -d '", row->word);
+        fish_text(stream, row->doc, (int)strlen(row->doc));
+        fputs("'\n", stream);
+        fish_behind(stream, command, 2, row->word);
+        fputs(" -a '", stream);
+        print_choices(stream, row->choices ? row->choices : "");
+        fputs("'\n", stream);
+    }
 }
 
 static void print_fish(FILE *stream, const struct command *const *commands) {
     fputs("function __commtap_is\n"
           "    set -l words (commandline -opc)\n"
           "    test \"$words[2]\" = \"$argv[1]\"\n"
+          "end\n"
+          "function __commtap_behind\n" /* COMMAND COUNT WORD, then the options that take a value */
+          "    __commtap_is $argv[1]; or return 1\n"
+          "    set -l said\n"
+          "    set -l before\n"
+          "    for word in (commandline -opc)\n"
+          "        if not contains -- \"$before\" $argv[4..-1]; and not string match -q -- \"-*\" $word\n"
+          "            set -a said $word\n"
+          "        end\n"
+          "        set before $word\n"
+          "    end\n"
+          "    test (count $said) -eq (math $argv[2] + 2); or return 1\n"
+          "    test -z \"$argv[3]\"; or test \"$argv[3]\" = \"$said[-1]\"\n"
           "end\n"
           "complete -c commtap -n '__commtap_is \"\"' -f -l help -d 'show the commands'\n"
           "complete -c commtap -n '__commtap_is \"\"' -f -l version -d 'show the version'\n",
@@ -198,6 +296,8 @@ static void print_fish(FILE *stream, const struct command *const *commands) {
         fish_option(stream, *command, &option_help);
         if ((*command)->stops_at_argument)
             fish_command_line(stream, *command);
+        if ((*command)->words)
+            fish_words(stream, *command);
     }
 }
 

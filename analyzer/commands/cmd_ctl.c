@@ -50,17 +50,14 @@ struct ctl {
 
 /* ---- the command line ------------------------------------------------------------------------ */
 
-static const struct order_word {
-    const char *word;
-    enum order_kind kind;
-    const char *wants; /* in help; NULL: nothing */
-} order_words[] = {
-    {"pause", ORDER_PAUSE, NULL},
-    {"resume", ORDER_RESUME, NULL},
-    {"snapshot", ORDER_SNAPSHOT, NULL},
-    {"verbose", ORDER_VERBOSE, "on, off or ranks:LIST"},
-    {"ops", ORDER_OPS, "globs of functions, fewer than 256 characters"},
-    {"stack", ORDER_STACK, "off, site, native, python or full"},
+static const struct command_word order_words[] = {
+    {"pause", ORDER_PAUSE, "record nothing from now on", NULL, NULL},
+    {"resume", ORDER_RESUME, "record again", NULL, NULL},
+    {"snapshot", ORDER_SNAPSHOT, "begin an epoch", NULL, NULL},
+    {"verbose", ORDER_VERBOSE, "print operations", "on, off or ranks:LIST", "on|off"},
+    {"ops", ORDER_OPS, "record these functions", "globs of functions, fewer than 256 characters", NULL},
+    {"stack", ORDER_STACK, "what stacks hold", "off, site, native, python or full", "off|site|native|python|full"},
+    {.word = NULL},
 };
 
 static int refuse(const char *what, const char *value) {
@@ -77,7 +74,7 @@ static bool text_is_sound(const struct order *order) {
                                         : true;
 }
 
-static int read_text(struct ctl *ctl, const struct order_word *word) {
+static int read_text(struct ctl *ctl, const struct command_word *word) {
     char message[128];
     size_t count = ctl->options->argument_count;
     if (!word->wants)
@@ -92,10 +89,10 @@ static int read_order(struct ctl *ctl) {
     if (ctl->options->argument_count < 2)
         return EXIT_FINE;
     ctl->word = words[1];
-    for (size_t i = 0; i < sizeof order_words / sizeof *order_words; i++)
-        if (strcmp(order_words[i].word, ctl->word) == 0) {
-            ctl->order.kind = order_words[i].kind;
-            return read_text(ctl, &order_words[i]);
+    for (const struct command_word *word = order_words; word->word; word++)
+        if (strcmp(word->word, ctl->word) == 0) {
+            ctl->order.kind = (enum order_kind)word->number;
+            return read_text(ctl, word);
         }
     return refuse("an order is pause, resume, snapshot, verbose, ops or stack", ctl->word);
 }
@@ -525,6 +522,7 @@ const struct command command_ctl = {
     .min_arguments = 1,
     .max_arguments = 3,
     .options = option_rows,
+    .words = order_words,
     .columns = columns,
     .examples = examples,
     .run = run,

@@ -17,6 +17,9 @@ import pytest
 import jobs
 
 SHELLS = ["bash", "zsh", "fish"]
+# What `commtap ctl` takes behind its directory, and what has names behind that.
+ORDERS = {"pause": set(), "resume": set(), "snapshot": set(), "verbose": {"on", "off"}, "ops": set(),
+          "stack": {"off", "site", "native", "python", "full"}}
 PREFIX = "/opt/x"
 
 
@@ -136,6 +139,12 @@ def test_bash_completes(tmp_path):
     assert bash_offers(path, "commtap sum", tmp_path) == {"summary"}
     assert bash_offers(path, "commtap report --format ", tmp_path) == {"text", "json"}
     assert bash_offers(path, "commtap prune --old", tmp_path) == {"--older-than"}
+    (tmp_path / "dumps").mkdir()
+    assert bash_offers(path, "commtap ctl dum", tmp_path) == {"dumps"}
+    for before in ("dumps", "--wait 3 dumps", "dumps --wait = 3 --rank 0"):
+        assert bash_offers(path, f"commtap ctl {before} ", tmp_path) == set(ORDERS)
+        for order, words in ORDERS.items():
+            assert bash_offers(path, f"commtap ctl {before} {order} ", tmp_path) == words
 
 
 def test_fish_completes(tmp_path):
@@ -149,6 +158,11 @@ def test_fish_completes(tmp_path):
     assert "dumps/" in fish_offers(path, "commtap report ", tmp_path)
     assert "dumps/" in fish_offers(path, "commtap run -o du", tmp_path)
     assert "true" in fish_offers(path, "commtap run -o dumps -- tru", tmp_path)
+    assert "dumps/" in fish_offers(path, "commtap ctl ", tmp_path)
+    for before in ("dumps", "--wait 3 dumps", "dumps --wait=3 --rank 0"):
+        assert fish_offers(path, f"commtap ctl {before} ", tmp_path) == set(ORDERS)
+        for order, words in ORDERS.items():
+            assert fish_offers(path, f"commtap ctl {before} {order} ", tmp_path) == words
 
 
 @pytest.mark.parametrize("typed, completed", [("commtap summ", "commtap summary "), ("commtap report --forma", "commtap report --format="),
@@ -158,7 +172,12 @@ def test_fish_completes(tmp_path):
                                               ("commtap run -o dum", "commtap run -o dumps/"),
                                               ("commtap run -o dumps only-h", "commtap run -o dumps only-here "),
                                               ("commtap run -o dumps -- only-h", "commtap run -o dumps -- only-here "),
-                                              ("commtap doctor only-here du", "commtap doctor only-here dumps/")])
+                                              ("commtap doctor only-here du", "commtap doctor only-here dumps/"),
+                                              ("commtap ctl dum", "commtap ctl dumps/"),
+                                              ("commtap ctl dumps sn", "commtap ctl dumps snapshot "),
+                                              ("commtap ctl --wait 3 dumps res", "commtap ctl --wait 3 dumps resume "),
+                                              ("commtap ctl dumps verbose of", "commtap ctl dumps verbose off "),
+                                              ("commtap ctl dumps stack na", "commtap ctl dumps stack native ")])
 def test_zsh_completes(typed, completed, tmp_path):
     jobs.need("zsh")
     (tmp_path / "dumps").mkdir()
