@@ -140,12 +140,11 @@ static const struct column columns[] = {
 static size_t count_missing(const struct dump_set *set) {
     size_t missing = 0;
     for (size_t first = 0; first < set->count;) {
-        const struct dump_header *header = set->dumps[first]->header;
+        const struct dump *mine = set->dumps[first];
         size_t end = first, seen = 0;
         int32_t expected = 0;
-        for (; end < set->count && strcmp(set->dumps[end]->run_id, set->dumps[first]->run_id) == 0 &&
-               set->dumps[end]->header->world_id == header->world_id &&
-               set->dumps[end]->header->generation == header->generation;
+        for (; end < set->count && strcmp(set->dumps[end]->run_id, mine->run_id) == 0 &&
+               set->dumps[end]->world_id == mine->world_id && set->dumps[end]->generation == mine->generation;
              end++) {
             seen += !set->duplicate[end] && set->dumps[end]->header->rank != RANK_UNKNOWN;
             if (set->dumps[end]->header->world_size > expected)

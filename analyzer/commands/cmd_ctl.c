@@ -121,9 +121,8 @@ static bool is_meant(const struct ctl *ctl, const struct dump *dump) {
     const struct dump *first = ctl->live.job.count > 0 ? ctl->live.job.dumps[0] : NULL;
     if (!first || strcmp(dump->run_id, first->run_id) != 0 || !filter_rank(&ctl->filter, dump->header->rank))
         return false;
-    return process_is_alive(dump) ||
-           (dump->header->world_id == first->header->world_id &&
-            dump->header->generation == first->header->generation && dump->launch == first->launch);
+    return process_is_alive(dump) || (dump->world_id == first->world_id && dump->generation == first->generation &&
+                                      dump->launch == first->launch);
 }
 
 static struct ctl_row *next_row(struct ctl *ctl) {

@@ -179,7 +179,7 @@ static uint32_t generation_of(struct generations_of *found, const struct dump *d
         if (found->set->dumps[found->at] == dump)
             return found->numbers[found->at];
     }
-    return dump->header->generation;
+    return dump->generation;
 }
 
 static int print(const struct options *options, const struct dump_set *set, const struct filter *filter,

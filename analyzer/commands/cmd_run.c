@@ -173,12 +173,13 @@ static bool set_clean_run_id(struct launched_job *job, const char *given) {
 }
 
 /* Under a launcher every rank has a `commtap run` of its own and all must agree: the library derives the id from what
- * the launcher tells each of them. Around a launcher there is one of us, and any unique name does. */
-static bool choose_run_id(struct launched_job *job) {
+ * the launcher tells each of them. So it is around torchrun where each node has its own. Around any other launcher
+ * there is one of us, and any unique name does. */
+static bool choose_run_id(struct launched_job *job, char *const *command) {
     const char *given = run_settings_get(&job->settings, "COMMTAP_RUN_ID");
     if (given && *given)
         return set_clean_run_id(job, given);
-    if (job->rank >= 0)
+    if (job->rank >= 0 || run_is_on_several_nodes(command))
         return true;
     time_t now = time(NULL);
     struct tm local;
@@ -457,7 +458,7 @@ static int run(const struct options *options) {
     int code = gather_settings(options, &job);
     if (code == EXIT_FINE)
         code = heed_policy(&job);
-    if (code == EXIT_FINE && !choose_run_id(&job))
+    if (code == EXIT_FINE && !choose_run_id(&job, options->arguments))
         code = out_of_memory();
     if (code == EXIT_FINE)
         code = choose_directory(&job);

@@ -142,8 +142,7 @@ static void part_group(struct launched *group, size_t count, const struct launch
 }
 
 static bool same_group(const struct dump *a, const struct dump *b) {
-    return strcmp(a->run_id, b->run_id) == 0 && a->header->world_id == b->header->world_id &&
-           a->header->generation == b->header->generation;
+    return strcmp(a->run_id, b->run_id) == 0 && a->world_id == b->world_id && a->generation == b->generation;
 }
 
 bool launches_part(struct dump **dumps, size_t count) {

@@ -20,6 +20,7 @@
 #include "analyzer/dumps/lifetime.h"
 #include "analyzer/load/mapping.h"
 #include "analyzer/archive/archive.h"
+#include "analyzer/dumps/starts.h"
 #include "analyzer/dumps/stub.h"
 #include "analyzer/base/regular_file.h"
 #include "analyzer/base/side_by_side.h"
@@ -255,10 +256,10 @@ static int compare_numbers(int64_t a, int64_t b) {
 
 static int compare_identity(const struct dump *a, const struct dump *b) {
     int order = strcmp(a->run_id, b->run_id);
-    if (order == 0 && a->header->world_id != b->header->world_id)
-        order = a->header->world_id < b->header->world_id ? -1 : 1;
+    if (order == 0 && a->world_id != b->world_id)
+        order = a->world_id < b->world_id ? -1 : 1;
     if (order == 0)
-        order = compare_numbers(a->header->generation, b->header->generation);
+        order = compare_numbers(a->generation, b->generation);
     if (order == 0)
         order = compare_numbers(a->launch, b->launch);
     if (order == 0)
@@ -294,6 +295,9 @@ static bool sort_out(struct dump_set *set, struct dump **dumps, size_t count) {
     if (!launches_part(set->dumps, set->count))
         return false;
     qsort(set->dumps, set->count, sizeof *set->dumps, compare_dumps); /* by launch, too */
+    if (!starts_join(set->dumps, set->count))
+        return false;
+    qsort(set->dumps, set->count, sizeof *set->dumps, compare_dumps);
     for (size_t i = 0; i < set->count; i++)
         set->duplicate[i] = set->dumps[i]->is_duplicate;
     return true;

@@ -166,9 +166,9 @@ static void add_choice(struct findings *findings, const struct dump_set *set, co
                      job->launches, id, jobs);
     if (job->generations > 1)
         findings_add(findings, FINDING_SEVERAL_GENERATIONS,
-                     "the job was restarted: %zu generations are on record, this is number %" PRIu32
-                     ". --run shows another: %s.",
-                     job->generations, dump->header->generation, jobs);
+                     "the job was restarted: %zu generations are on record, this is number %u. "
+                     "--run shows another: %s.",
+                     job->generations, job->listed->generation, jobs);
     if (job->worlds > 1)
         findings_add(findings, FINDING_SEVERAL_WORLDS,
                      "%zu programs ran side by side in this run; this is the one with the most ranks or the one asked "

@@ -34,6 +34,13 @@ static uint64_t run_started(const struct candidates *all, const struct listed_jo
     return started;
 }
 
+/* torchrun counts no change of members, and so the starts are counted; of others what they count, since processes that
+ * MPI_Comm_spawn makes come later and are no restart. */
+static unsigned start_of(const struct candidates *all, const struct listed_job *job) {
+    const struct dump *dump = first_dump(all, job);
+    return strcmp(dump->launcher, LAUNCHER_TORCHRUN) == 0 ? job->generation : dump->generation;
+}
+
 /* The better of two: newest run, then newest launch, then newest generation, then most ranks, then newest. */
 static bool is_better(const struct candidates *all, const struct listed_job *a, const struct listed_job *b) {
     const struct dump *left = first_dump(all, a), *right = first_dump(all, b);
@@ -43,8 +50,8 @@ static bool is_better(const struct candidates *all, const struct listed_job *a, 
     }
     if (a->launch != b->launch)
         return a->launch > b->launch;
-    if (left->header->generation != right->header->generation)
-        return left->header->generation > right->header->generation;
+    if (start_of(all, a) != start_of(all, b))
+        return start_of(all, a) > start_of(all, b);
     if (a->count != b->count)
         return a->count > b->count;
     return a->process_started > b->process_started;
@@ -65,7 +72,7 @@ static bool is_first_of_generation(const struct candidates *all, size_t at) {
     const struct listed_job *job = &all->list->items[at];
     for (size_t i = 0; i < at; i++)
         if (same_run(all, &all->list->items[i], job) && all->list->items[i].launch == job->launch &&
-            first_dump(all, &all->list->items[i])->header->generation == first_dump(all, job)->header->generation)
+            start_of(all, &all->list->items[i]) == start_of(all, job))
             return false;
     return true;
 }
@@ -80,7 +87,7 @@ static void count_alternatives(struct job *job, const struct candidates *all) {
         if (items[i].launch != mine->launch)
             continue;
         job->generations += is_first_of_generation(all, i);
-        job->worlds += first_dump(all, &items[i])->header->generation == first_dump(all, mine)->header->generation;
+        job->worlds += start_of(all, &items[i]) == start_of(all, mine);
     }
     job->others = all->set->count - mine->count;
 }

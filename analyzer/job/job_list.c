@@ -7,13 +7,14 @@
 
 #include "analyzer/dumps/lifetime.h"
 
+enum { REQUEUES_MOST = 1000 }; /* restarts of a batch job; a larger count is damage */
+
 static bool same_run(const struct dump *a, const struct dump *b) {
     return strcmp(a->run_id, b->run_id) == 0;
 }
 
 static bool same_job(const struct dump *a, const struct dump *b) {
-    return same_run(a, b) && a->header->world_id == b->header->world_id &&
-           a->header->generation == b->header->generation && a->launch == b->launch;
+    return same_run(a, b) && a->world_id == b->world_id && a->generation == b->generation && a->launch == b->launch;
 }
 
 static void add_dump(struct listed_job *job, const struct dump *dump, bool duplicate) {
@@ -49,7 +50,7 @@ static bool same_launcher(const struct dump *a, const struct dump *b) {
 /* It ran beside those before it, or is their restart. */
 static bool is_of_launch(const struct launch *launch, const struct listed_job *job, const struct dump *dump) {
     return launch->open || job->start_ns == INT64_MIN || job->start_ns <= launch->end_ns ||
-           dump->header->generation > launch->newest || same_launcher(launch->first, dump);
+           dump->generation > launch->newest || same_launcher(launch->first, dump);
 }
 
 static int compare_starts(const void *a, const void *b) {
@@ -96,12 +97,78 @@ static void order_run(struct listed_job *jobs, size_t count, const struct dump_s
             launch = (struct launch){.number = launch.number + (i > 0), .end_ns = INT64_MIN, .first = dump};
         launch.open |= jobs[i].start_ns == INT64_MIN;
         launch.end_ns = jobs[i].end_ns > launch.end_ns ? jobs[i].end_ns : launch.end_ns;
-        launch.newest = dump->header->generation > launch.newest ? dump->header->generation : launch.newest;
+        launch.newest = dump->generation > launch.newest ? dump->generation : launch.newest;
         jobs[i].number = (unsigned)i + 1;
         jobs[i].launch = launch.number;
-        add_to_generation(&generation, &jobs[i], dump->header->generation, i == 0);
+        add_to_generation(&generation, &jobs[i], dump->generation, i == 0);
         snprintf(jobs[i].id, sizeof jobs[i].id, count > 1 ? "%s/%u" : "%s", dump->run_id, jobs[i].number);
     }
+}
+
+/* ---- jobs that their batch system started again ------------------------------------------------ */
+
+/* A requeued job has its number still, and another restart count; its launches have run ids of their own. What
+ * torchrun counts are not restarts of the batch system's job. */
+static bool is_requeued(const struct dump *a, const struct dump *b) {
+    return a->job_id[0] && a->generation != b->generation && strcmp(a->job_id, b->job_id) == 0 &&
+           strcmp(a->user, b->user) == 0 && strcmp(a->launcher, LAUNCHER_TORCHRUN) != 0 &&
+           strcmp(b->launcher, LAUNCHER_TORCHRUN) != 0;
+}
+
+static bool same_starts(const struct dump *a, const struct dump *b) {
+    return same_run(a, b) || is_requeued(a, b);
+}
+
+/* The last generation of the start before that of `first`, the first job of a run. */
+static const struct listed_job *requeued_before(const struct job_list *list, const struct dump_set *set,
+                                                const struct listed_job *first) {
+    const struct dump *mine = set->dumps[first->first];
+    const struct listed_job *before = NULL;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct listed_job *job = &list->items[i];
+        const struct dump *dump = set->dumps[job->first];
+        if (!same_run(dump, mine) && dump->generation < mine->generation && is_requeued(dump, mine) &&
+            (!before || dump->generation > set->dumps[before->first]->generation ||
+             (dump->generation == set->dumps[before->first]->generation && job->generation > before->generation)))
+            before = job;
+    }
+    return before;
+}
+
+static void follow_on(struct listed_job *jobs, size_t count, const struct listed_job *before) {
+    unsigned first = jobs[0].generation, number = before->generation + 1 > first ? before->generation + 1 : first;
+    for (size_t i = 0; i < count; i++) {
+        bool of_first = jobs[i].generation == first;
+        jobs[i].generation += number - first;
+        if (of_first && before->end_ns != INT64_MIN && jobs[i].start_ns >= before->end_ns &&
+            __builtin_sub_overflow(jobs[i].start_ns, before->end_ns, &jobs[i].gap_ns))
+            jobs[i].gap_ns = -1;
+    }
+}
+
+static size_t jobs_of_run(const struct job_list *list, const struct dump_set *set, size_t first) {
+    size_t end = first + 1;
+    while (end < list->count && same_run(set->dumps[list->items[first].first], set->dumps[list->items[end].first]))
+        end++;
+    return end - first;
+}
+
+/* Goes on with the numbers of the start before, beginning with the runs that were restarted least. */
+static void number_requeued(struct job_list *list, const struct dump_set *set) {
+    uint32_t most = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct dump *dump = set->dumps[list->items[i].first];
+        most = dump->job_id[0] && dump->generation > most ? dump->generation : most;
+    }
+    for (uint32_t restarts = 1; restarts <= most && restarts <= REQUEUES_MOST; restarts++)
+        for (size_t first = 0, count; first < list->count; first += count) {
+            count = jobs_of_run(list, set, first);
+            const struct listed_job *before = set->dumps[list->items[first].first]->generation == restarts
+                                                  ? requeued_before(list, set, &list->items[first])
+                                                  : NULL;
+            if (before)
+                follow_on(list->items + first, count, before);
+        }
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */
@@ -113,12 +180,12 @@ bool job_list_build(struct job_list *list, const struct dump_set *set) {
             list->items[list->count++] = (struct listed_job){.first = i, .start_ns = INT64_MIN, .end_ns = INT64_MIN};
         add_dump(&list->items[list->count - 1], set->dumps[i], set->duplicate[i]);
     }
-    for (size_t first = 0, end; list->items && first < list->count; first = end) {
-        const struct dump *dump = set->dumps[list->items[first].first];
-        for (end = first + 1; end < list->count && same_run(dump, set->dumps[list->items[end].first]);)
-            end++;
-        order_run(list->items + first, end - first, set);
+    for (size_t first = 0, count; list->items && first < list->count; first += count) {
+        count = jobs_of_run(list, set, first);
+        order_run(list->items + first, count, set);
     }
+    if (list->items)
+        number_requeued(list, set);
     return list->items != NULL;
 }
 
@@ -127,7 +194,7 @@ const struct listed_job *job_list_generation(const struct job_list *list, const 
     const struct listed_job *best = NULL;
     for (size_t i = 0; i < list->count; i++) {
         const struct listed_job *job = &list->items[i];
-        if (job->generation == number && same_run(set->dumps[job->first], set->dumps[of->first]) &&
+        if (job->generation == number && same_starts(set->dumps[job->first], set->dumps[of->first]) &&
             (!best || job->ranks > best->ranks))
             best = job;
     }
@@ -139,7 +206,7 @@ const struct listed_job *job_list_before(const struct job_list *list, const stru
     const struct listed_job *before = NULL;
     for (size_t i = 0; i < list->count; i++) {
         const struct listed_job *other = &list->items[i];
-        if (other->generation < job->generation && same_run(set->dumps[other->first], set->dumps[job->first]) &&
+        if (other->generation < job->generation && same_starts(set->dumps[other->first], set->dumps[job->first]) &&
             (!before || other->generation > before->generation ||
              (other->generation == before->generation && other->ranks > before->ranks)))
             before = other;

@@ -12,6 +12,8 @@
 
 enum { JOB_ID = 80 };
 
+#define LAUNCHER_TORCHRUN "torchrun" /* as dumps name it */
+
 /* The dumps of one run, world, generation and launch, which are neighbours in the set. */
 struct listed_job {
     char id[JOB_ID]; /* the run's, followed by "/" and `number` where the run has several jobs; what --run takes */
@@ -19,7 +21,8 @@ struct listed_job {
     size_t ranks;        /* duplicates left out */
     unsigned number;     /* of the run's jobs, in the order of their beginnings, from 1 */
     unsigned launch;     /* of the run, from 0: jobs of one launch ran side by side, or are restarts of it */
-    unsigned generation; /* of the run: the launcher's restart count, and where it keeps none the launches, from 0 */
+    unsigned generation; /* of the run: the launcher's restart count, and where it keeps none the launches, from 0; of
+                            a batch job that was requeued it goes on from run to run */
     int64_t gap_ns;      /* from the end of the generation before it to its start; -1: none was, or not known */
     int64_t start_ns, end_ns; /* CLOCK_REALTIME; INT64_MIN where no dump tells it */
     uint64_t process_started; /* latest of its processes */
@@ -32,7 +35,8 @@ struct job_list {
 
 /* False: memory is short. The caller frees with job_list_free. */
 bool job_list_build(struct job_list *list, const struct dump_set *set);
-/* The job with the most ranks of the run's generation before this one's, NULL where there is none. */
+/* The job with the most ranks of the run's generation before this one's, or of the runs of the same batch job before it
+ * was requeued; NULL where there is none. */
 const struct listed_job *job_list_before(const struct job_list *list, const struct dump_set *set,
                                          const struct listed_job *job);
 /* The same of generation `number` of the run that `of` belongs to. */

@@ -166,6 +166,9 @@ struct dump {
     struct dump_lane *lanes; /* lane_count of them; owned */
     uint32_t lane_count;
 
+    /* the header's; in a set, see starts.h */
+    uint64_t world_id;
+    uint32_t generation;
     /* in a set, see lifetime.h */
     uint32_t launch;   /* of several with the same run, world and generation */
     bool is_duplicate; /* of another dump of the same launch and rank */

@@ -91,6 +91,8 @@ static void copy_orders(struct dump *dump, const struct dump_header *header) {
 
 static void copy_identity(struct dump *dump) {
     const struct dump_header *header = dump->header;
+    dump->world_id = header->world_id;
+    dump->generation = header->generation;
     copy_text(dump->run_id, header->run_id, sizeof header->run_id);
     copy_text(dump->host, header->host, sizeof header->host);
     copy_text(dump->boot_id, header->boot_id, sizeof header->boot_id);

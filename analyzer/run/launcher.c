@@ -364,3 +364,34 @@ int run_rank_under_launcher(void) {
     }
     return -1;
 }
+
+/* By its name or as a module of Python's; its options follow. NULL: it is none. */
+static char *const *torchrun_options(char *const *argv) {
+    for (; *argv; argv++) {
+        const char *slash = strrchr(*argv, '/');
+        if (strncmp(slash ? slash + 1 : *argv, "torchrun", 8) == 0 || strcmp(*argv, "torch.distributed.run") == 0 ||
+            strcmp(*argv, "torch.distributed.launch") == 0)
+            return argv + 1;
+    }
+    return NULL;
+}
+
+/* "1" and "1:1" are one node, "2" and "1:4" several, or as many as come. */
+static bool is_several(const char *nodes) {
+    return nodes && *nodes && strcmp(nodes, "1") != 0 && strcmp(nodes, "1:1") != 0;
+}
+
+/* Options end at the first word that is none, nor behind one. Where another launcher starts it there is one of us. */
+bool run_is_on_several_nodes(char *const *argv) {
+    static const char name[] = "--nnodes";
+    const char *nodes = getenv("PET_NNODES");
+    char *const *word = torchrun_options(argv);
+    for (bool behind = false; word && *word && (**word == '-' || behind); word++) {
+        behind = **word == '-' && !strchr(*word, '=');
+        if (strncmp(*word, name, strlen(name)) != 0)
+            continue;
+        const char *rest = *word + strlen(name);
+        nodes = *rest == '=' ? rest + 1 : !*rest ? word[1] : nodes;
+    }
+    return word && is_several(nodes) && run_launcher_of(argv[0]) == LAUNCHER_NONE;
+}

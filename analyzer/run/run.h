@@ -89,6 +89,9 @@ size_t run_options_end(char *const *argv, size_t from);
 /* Is this process itself one of a launcher's ranks? Returns its world rank, or -1 outside a launcher. */
 int run_rank_under_launcher(void);
 
+/* Is this a torchrun that is told of several nodes (--nnodes, PET_NNODES)? Each of them has one of its own then. */
+bool run_is_on_several_nodes(char *const *argv);
+
 /* ---- DeepSpeed configuration ----------------------------------------------------------------- */
 
 /* Reads the comms_logger section of a DeepSpeed configuration and sets COMMTAP_ENABLE, COMMTAP_VERBOSE and COMMTAP_OPS

@@ -14,10 +14,11 @@
 #include "shim/base/os.h"
 
 /* The first launcher whose rank variable is set (and whose condition, if any, is) is taken: torchrun may run below
- * srun or mpirun, so the innermost comes first. `job` variables together name the job step. */
+ * srun or mpirun, so the innermost comes first. `job` variables together name the job step, whenever it is started
+ * anew; `start` what may be another one then, as torchrun's port: it names the world and not the run. */
 static const struct launcher { /* arrays: pointers would be relocations */
     char name[12], rank[24], size[24], local_rank[28], local_size[28], condition[24];
-    char job[4][28];
+    char job[3][28], start[2][12];
 } launchers[] = {
     {"torchrun",
      "RANK",
@@ -25,26 +26,36 @@ static const struct launcher { /* arrays: pointers would be relocations */
      "LOCAL_RANK",
      "LOCAL_WORLD_SIZE",
      "TORCHELASTIC_RUN_ID",
-     {"TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID"}},
+     {"TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"},
+     {"MASTER_ADDR", "MASTER_PORT"}},
     {"Open MPI",
      "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_SIZE",
      "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE",
      "",
-     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID"}},
+     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID"},
+     {""}},
     {"Slurm",
      "SLURM_PROCID",
      "SLURM_NTASKS",
      "SLURM_LOCALID",
      "",
      "SLURM_STEP_ID",
-     {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"}},
-    {"PALS", "PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE", "", {"PALS_APID", "PBS_JOBID"}},
-    {"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", "", "", {"FLUX_JOB_ID"}},
-    {"PMIx", "PMIX_RANK", "", "", "", "", {"PMIX_NAMESPACE"}},
-    {"hydra", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "", {"PMI_JOBID", "SLURM_JOB_ID"}},
-    {"torch", "RANK", "WORLD_SIZE", "LOCAL_RANK", "", "MASTER_PORT", {"MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID"}},
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"},
+     {""}},
+    {"PALS", "PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE", "", {"PALS_APID", "PBS_JOBID"}, {""}},
+    {"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", "", "", {"FLUX_JOB_ID"}, {""}},
+    {"PMIx", "PMIX_RANK", "", "", "", "", {"PMIX_NAMESPACE"}, {""}},
+    {"hydra", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "", {"PMI_JOBID", "SLURM_JOB_ID"}, {""}},
+    {"torch",
+     "RANK",
+     "WORLD_SIZE",
+     "LOCAL_RANK",
+     "",
+     "MASTER_PORT",
+     {"MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID"},
+     {""}},
 };
 
 static const char *environment(const char *name) {
@@ -132,16 +143,34 @@ static uint64_t parent_hash(void) {
     return parent_start;
 }
 
+static bool add_variable(uint64_t *h, const char *name) {
+    const char *value = environment(name);
+    *h = value ? hash_text(*h, value) : *h;
+    return value != NULL;
+}
+
 static bool named_by_launcher(const struct launcher *launcher, uint64_t *h) {
     bool named = false;
-    for (size_t i = 0; launcher && i < 4 && *launcher->job[i]; i++) {
-        const char *value = environment(launcher->job[i]);
-        if (value) {
-            *h = hash_text(*h, value);
-            named = true;
-        }
-    }
+    for (size_t i = 0; launcher && i < sizeof launcher->job / sizeof *launcher->job; i++)
+        named |= add_variable(h, launcher->job[i]);
     return named;
+}
+
+static uint64_t start_hash(const struct launcher *launcher, uint64_t job) {
+    for (size_t i = 0; launcher && i < sizeof launcher->start / sizeof *launcher->start; i++)
+        add_variable(&job, launcher->start[i]);
+    return job;
+}
+
+/* torchrun calls a job so that was given no name. */
+static bool is_nameless(const struct launcher *launcher) {
+    const char *name = environment("TORCHELASTIC_RUN_ID");
+    return launcher && !strcmp(launcher->name, "torchrun") && name && !strcmp(name, "none");
+}
+
+/* Of what started the job again; a requeued job of Slurm's may hold one that torchrun started. */
+static uint32_t restarts(void) {
+    return (uint32_t)environment_number("TORCHELASTIC_RESTART_COUNT", environment_number("SLURM_RESTART_COUNT", 0));
 }
 
 static uint64_t job_hash(const struct launcher *launcher, const char *host) {
@@ -258,9 +287,9 @@ void identity_fill(struct dump_header *header, const char *run_id_knob, bool arg
     header->local_rank = launcher ? environment_number(launcher->local_rank, RANK_UNKNOWN) : RANK_UNKNOWN;
     header->local_size = launcher ? environment_number(launcher->local_size, RANK_UNKNOWN) : RANK_UNKNOWN;
     header->rank_source = header->rank >= 0 ? RANK_FROM_LAUNCHER : RANK_FROM_NOWHERE;
-    header->generation = (uint32_t)environment_number("TORCHELASTIC_RESTART_COUNT", 0);
+    header->generation = restarts();
     copy_text(header->launcher, sizeof header->launcher, launcher ? launcher->name : "");
-    uint64_t job = job_hash(launcher, header->host);
-    set_run_id(header->run_id, sizeof header->run_id, run_id_knob, job);
-    header->world_id = hash_combine(job, header->generation);
+    uint64_t job = job_hash(launcher, header->host), start = start_hash(launcher, job);
+    set_run_id(header->run_id, sizeof header->run_id, run_id_knob, is_nameless(launcher) ? start : job);
+    header->world_id = hash_combine(start, header->generation);
 }

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Jobs that are started anew with another world size, and with a rank that was killed and replaced: under mpirun, and with
-# the environment that torchrun gives its workers (which is not here; a shell around each rank sets it).
+# the environment that torchrun gives its workers (which is not here; a shell around each rank sets it), or Slurm a job
+# that it requeued.
 # Must not live here: several programs under one `commtap run` (test_launches.py).
 import json
 import sqlite3
+import subprocess
 
 import pytest
 
 import jobs
+import test_nccl_calls as nccl
 
 ALLREDUCES = 50  # of program `ending`
 
@@ -117,3 +120,70 @@ def test_one_that_there_is_not_lists_those_that_there_are(restarted):
     for text in ("3", "x", "-1", ""):
         said = jobs.commtap("report", f"--generation={text}", restarted, codes=(3,)).stderr
         assert f"'{text}'" in said and said.count(" ranks, generation ") == 3
+
+
+TORCHRUN = """#!/bin/sh
+# torchrun --nnodes 2 --node-rank K COMMAND..., as far as its two workers see it
+node=$4; shift 4
+for local in 0 1; do
+    RANK=$((2 * node + local)) LOCAL_RANK=$local WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 GROUP_RANK=$node MASTER_ADDR=localhost \\
+        MASTER_PORT=41000 TORCHELASTIC_RUN_ID=both TORCHELASTIC_RESTART_COUNT=0 "$@" &
+done
+wait
+"""
+
+
+def test_each_node_may_have_a_commtap_run_of_its_own(tmp_path):
+    torchrun = tmp_path / "torchrun"
+    torchrun.write_text(TORCHRUN)
+    torchrun.chmod(0o755)
+    train = [str(nccl.PROGRAMS / "train"), "--steps", "20"]
+    environment = nccl.environment(0, 4, tmp_path / "dumps", preload=False, launcher=False,
+                                   NCCL_MULTI_RANK_GPU_ENABLE="1", TRAIN_ID_FILE=str(tmp_path / "id"))
+    del environment["COMMTAP_DIR"]
+    nodes = [jobs.start([str(jobs.COMMTAP), "run", "-o", str(tmp_path / "dumps"), "--", str(torchrun), "--nnodes", "2", "--node-rank",
+                         str(node), *train], env=environment) for node in range(2)]
+    for node in nodes:
+        assert (node.communicate(timeout=60), node.returncode)[1] == 0
+    job = jobs.report(tmp_path / "dumps")["job"]
+    assert (job["ranks_seen"], job["missing_ranks"]) == (4, [])
+
+
+def start_under_agents(folder, start, counts):
+    """Two of torchrun's agents with two workers each, on the stand-in: each counts the restarts that it made by itself."""
+    ids = folder / f"id.{start}"
+    workers = [subprocess.Popen([nccl.PROGRAMS / "train", "--steps", "20"], stderr=subprocess.PIPE, text=True,
+                                env=nccl.environment(rank, 4, folder / "dumps", TRAIN_ID_FILE=str(ids), LOCAL_RANK=str(rank % 2), NCCL_MULTI_RANK_GPU_ENABLE="1",
+                                                     GROUP_RANK=str(rank // 2), LOCAL_WORLD_SIZE="2", MASTER_PORT=str(40000 + start),
+                                                     TORCHELASTIC_RUN_ID="elastic", TORCHELASTIC_RESTART_COUNT=str(counts[rank // 2])))
+               for rank in range(4)]
+    for worker in workers:
+        assert (worker.communicate(timeout=60)[1], worker.returncode) == ("", 0)
+
+
+def test_agents_that_count_for_themselves(tmp_path):
+    """A worker of one node fails, then one of the other: torchrun counts each on its own node, and takes another port."""
+    all_counts = [(0, 0), (0, 1), (1, 1)]
+    for start, counts in enumerate(all_counts):
+        start_under_agents(tmp_path, start, counts)
+    dumps = tmp_path / "dumps"
+    result = jobs.report(dumps)
+    assert [(row["generation"], row["ranks_seen"]) for row in result["generations"]] == [(0, 4), (1, 4), (2, 4)]
+    assert all(row["gap_seconds"] > 0 for row in result["generations"][1:])
+    for number in range(len(all_counts)):
+        start = jobs.document("report", "--generation", number, dumps)
+        assert (start["job"]["ranks_seen"], start["job"]["missing_ranks"], start["coverage"]["matched_share"]) == (4, [], 1)
+
+
+@pytest.mark.parametrize("way", ["preload", "run"])
+def test_a_requeued_job_is_one(way, tmp_path):
+    for count, ranks in enumerate((2, 3)):
+        slurm = {"SLURM_JOB_ID": "4711", **({"SLURM_RESTART_COUNT": str(count)} if count else {})}
+        jobs.run("openmpi", ranks, [jobs.program("openmpi", "ending"), "proper"], tmp_path, way=way, environment=slurm)
+    rows = jobs.report(tmp_path)["generations"]
+    assert [(row["generation"], row["ranks_seen"]) for row in rows] == [(0, 2), (1, 3)]
+    assert rows[1]["gap_seconds"] > 0
+    for number, ranks in enumerate((2, 3)):
+        result = jobs.document("report", "--generation", number, tmp_path)
+        assert sum(row["count"] for row in result["summary"] if row["op"] == "MPI_Allreduce") == ALLREDUCES * ranks
+    assert "joined" in " ".join(jobs.commtap("report", tmp_path).stdout.split())

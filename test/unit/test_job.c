@@ -141,6 +141,49 @@ static void starts_of_a_run_are_numbered(void **state) {
     clear(&shelf);
 }
 
+/* Each start of a requeued batch job has a run id of its own, and the batch system's restart count. */
+static void starts_of_a_requeued_job_are_numbered(void **state) {
+    (void)state;
+    static const struct {
+        struct shelf_item item;
+        uint64_t from, ends;
+        const char *job_id, *launcher;
+    } starts[] = {
+        {{"a", 1, 2, 0, 2, 600}, 600, 700, "77", "Open MPI"}, /* requeued twice */
+        {{"b", 2, 0, 0, 4, 100}, 100, 150, "77", "Open MPI"},
+        {{"b", 3, 0, 0, 4, 160}, 160, 200, "77", "Open MPI"}, /* two programs one after the other */
+        {{"c", 4, 1, 0, 3, 300}, 300, 400, "77", "Open MPI"},
+        {{"d", 5, 1, 0, 1, 100}, 100, 200, "78", "Open MPI"}, /* another job */
+        {{"e", 6, 0, 0, 1, 100}, 100, 200, "79", "torchrun"},
+        {{"f", 7, 1, 0, 1, 300}, 300, 400, "79", "torchrun"}, /* two of torchrun's, of which one was restarted */
+    };
+    static const struct {
+        unsigned generation;
+        int64_t gap_seconds;
+        int before;
+    } expected[] = {{3, 200, 3}, {0, -1, -1}, {1, 10, 1}, {2, 100, 2}, {1, -1, -1}, {0, -1, -1}, {1, -1, -1}};
+    struct shelf shelf = {0};
+    struct job job;
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        put_for(&shelf, &starts[i].item, starts[i].from, starts[i].ends);
+        struct dump *dump = shelf.dumps[i];
+        strcpy(dump->job_id, starts[i].job_id);
+        strcpy(dump->launcher, starts[i].launcher);
+    }
+    assert_int_equal(job_select(&job, &shelf.set, "a", NULL), 0);
+    const struct listed_job *listed = job.list.items;
+    assert_int_equal(job.list.count, sizeof expected / sizeof *expected);
+    for (size_t i = 0; i < job.list.count; i++) {
+        assert_int_equal(listed[i].generation, expected[i].generation);
+        assert_int_equal(listed[i].gap_ns, expected[i].gap_seconds < 0 ? -1 : expected[i].gap_seconds * 1000000000);
+        assert_ptr_equal(job_list_before(&job.list, &shelf.set, &listed[i]),
+                         expected[i].before < 0 ? NULL : &listed[expected[i].before]);
+    }
+    assert_ptr_equal(job_list_generation(&job.list, &shelf.set, &listed[0], 1), &listed[2]);
+    job_free(&job);
+    clear(&shelf);
+}
+
 static void of_programs_side_by_side_the_largest_is_chosen(void **state) {
     (void)state;
     static const struct shelf_item items[] = {
@@ -608,6 +651,7 @@ int main(void) {
         cmocka_unit_test(a_time_that_is_there_is_never_said_to_be_none),
         cmocka_unit_test(the_newest_run_and_generation_is_chosen),
         cmocka_unit_test(starts_of_a_run_are_numbered),
+        cmocka_unit_test(starts_of_a_requeued_job_are_numbered),
         cmocka_unit_test(of_programs_side_by_side_the_largest_is_chosen),
         cmocka_unit_test(missing_ranks_and_duplicates_are_noticed),
         cmocka_unit_test(a_world_of_which_nearly_nothing_is_here_is_not_believed),

@@ -451,6 +451,87 @@ static void test_launchers_name_ranks_and_worlds(void **state) {
     assert_string_equal(c.launcher, "torchrun");
 }
 
+/* Each of these variables of a launcher that starts a job anew, or none, to what it is then. */
+static void identify(struct dump_header *header, const char *const (*variables)[2], size_t count) {
+    for (size_t i = 0; i < count; i++)
+        setenv(variables[i][0], variables[i][1], 1);
+    identity_fill(header, "", true);
+    for (size_t i = 0; i < count; i++)
+        unsetenv(variables[i][0]);
+}
+
+/* The run is the job's, however often and where it is started; each start is a world of its own. */
+static void test_starts_of_a_job_are_one_run(void **state) {
+    (void)state;
+    static const struct {
+        const char *variables[2][5][2]; /* of two starts */
+        bool same_run;
+        uint32_t generation; /* of the second one */
+    } cases[] = {
+        {{{{"RANK", "0"},
+           {"TORCHELASTIC_RUN_ID", "a"},
+           {"MASTER_ADDR", "h"},
+           {"MASTER_PORT", "1"},
+           {"LOCAL_RANK", "0"}},
+          {{"RANK", "0"},
+           {"TORCHELASTIC_RUN_ID", "a"},
+           {"MASTER_ADDR", "h"},
+           {"MASTER_PORT", "2"},
+           {"LOCAL_RANK", "0"}}},
+         true,
+         0},
+        {{{{"RANK", "0"},
+           {"TORCHELASTIC_RUN_ID", "a"},
+           {"MASTER_ADDR", "h"},
+           {"MASTER_PORT", "1"},
+           {"LOCAL_RANK", "0"}},
+          {{"RANK", "0"},
+           {"TORCHELASTIC_RUN_ID", "b"},
+           {"MASTER_ADDR", "h"},
+           {"MASTER_PORT", "1"},
+           {"LOCAL_RANK", "0"}}},
+         false,
+         0},
+        {{{{"RANK", "0"},
+           {"TORCHELASTIC_RUN_ID", "none"},
+           {"MASTER_ADDR", "h"},
+           {"MASTER_PORT", "1"},
+           {"LOCAL_RANK", "0"}},
+          {{"RANK", "0"},
+           {"TORCHELASTIC_RUN_ID", "none"},
+           {"MASTER_ADDR", "h"},
+           {"MASTER_PORT", "2"},
+           {"LOCAL_RANK", "0"}}},
+         false,
+         0},
+        {{{{"SLURM_PROCID", "0"},
+           {"SLURM_NTASKS", "2"},
+           {"SLURM_JOB_ID", "5"},
+           {"SLURM_STEP_ID", "0"},
+           {"SLURM_LOCALID", "0"}},
+          {{"SLURM_PROCID", "0"},
+           {"SLURM_RESTART_COUNT", "3"},
+           {"SLURM_JOB_ID", "5"},
+           {"SLURM_STEP_ID", "0"},
+           {"SLURM_LOCALID", "0"}}},
+         true,
+         3},
+    };
+    static const char *const set_before[] = {"OMPI_COMM_WORLD_RANK", "RANK", "TORCHELASTIC_RUN_ID",
+                                             "TORCHELASTIC_RESTART_COUNT"};
+    for (size_t i = 0; i < sizeof set_before / sizeof *set_before; i++)
+        unsetenv(set_before[i]);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static struct dump_header first, second;
+        identify(&first, cases[i].variables[0], 5);
+        identify(&second, cases[i].variables[1], 5);
+        assert_int_equal(strcmp(first.run_id, second.run_id) == 0, cases[i].same_run);
+        assert_int_not_equal(first.world_id, second.world_id);
+        assert_int_equal(first.generation, 0);
+        assert_int_equal(second.generation, cases[i].generation);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_run_ids_become_file_names),
@@ -466,6 +547,7 @@ int main(void) {
         cmocka_unit_test(test_anchors_thin_out),
         cmocka_unit_test(test_globs_of_operations),
         cmocka_unit_test(test_launchers_name_ranks_and_worlds),
+        cmocka_unit_test(test_starts_of_a_job_are_one_run),
     };
     return cmocka_run_group_tests(tests, activate, remove_files);
 }
