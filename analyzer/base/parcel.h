@@ -38,6 +38,7 @@ struct parcel {
     bool failed;          /* memory is short, or the bytes are not those that were packed */
     unsigned char *bytes; /* packing: allocated; unpacking: the caller's, and only read */
     size_t size;
+    unsigned part; /* that is in it of what travels in several, from 1; 0: all */
     /* private */
     size_t room; /* packing */
     size_t at;   /* unpacking: what has been read */
@@ -53,6 +54,11 @@ void parcel_free(struct parcel *parcel);
 struct parcel parcel_to_unpack(const void *bytes, size_t size);
 /* Whether everything that was packed has been unpacked, and nothing failed. */
 bool parcel_is_used_up(const struct parcel *parcel);
+
+/* Whether that part is in it. */
+static inline bool parcel_has(const struct parcel *parcel, unsigned part) {
+    return parcel->part == 0 || parcel->part == part;
+}
 
 /* So many bytes from there, or to there. */
 void parcel_bytes(struct parcel *parcel, void *data, size_t size);

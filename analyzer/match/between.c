@@ -128,19 +128,6 @@ struct states_note {
     struct match_totals totals;
 };
 
-static bool pack_states(const struct between *between, const struct match_sink *sink, void *const *states,
-                        struct parcel *parcels) {
-    unsigned me = between->team->number, first = between_first(between, me);
-    bool done = true;
-    for (unsigned w = 0; w < between_own(between, me); w++) {
-        parcels[w] = parcel_to_pack();
-        sink->parcel(states[first + w], &parcels[w]);
-        parcel_seal(&parcels[w]);
-        done = done && !parcels[w].failed;
-    }
-    return done;
-}
-
 static bool add_totals(const struct team *team, struct match_totals *totals) {
     bool done = true;
     for (unsigned p = 0; p < team->processes; p++) {
@@ -152,25 +139,49 @@ static bool add_totals(const struct team *team, struct match_totals *totals) {
     return done;
 }
 
-static bool take_state(const struct team_block *block, const struct match_sink *sink, void *state) {
+/* What of the states is on its way. */
+struct transit {
+    const struct match_sink *sink;
+    void *const *states;
+    unsigned part, worker; /* of each process that has so many */
+};
+
+static bool take_state(const struct team_block *block, const struct transit *transit, void *state) {
     struct parcel parcel = parcel_to_unpack(block->bytes, block->count);
-    sink->parcel(state, &parcel);
+    parcel.part = transit->part;
+    transit->sink->parcel(state, &parcel);
     return parcel_is_used_up(&parcel);
 }
 
-/* Of each process the state of its worker `number`, where it has so many; `mine` is this one's, and freed before the
- * others' are unpacked. *done: so far. Returns false, in all processes alike, when nothing more can be exchanged. */
-static bool exchange_states(const struct between *between, unsigned number, struct parcel *mine,
-                            const struct match_sink *sink, void *const *states, bool *done) {
+/* Nothing where this process has no such worker, or memory is short: others see that it is missing. */
+static struct parcel pack_state(const struct between *between, const struct transit *transit, bool *done) {
+    unsigned me = between->team->number;
+    struct parcel parcel = parcel_to_pack();
+    if (transit->worker >= between_own(between, me))
+        return parcel;
+    parcel.part = transit->part;
+    transit->sink->parcel(transit->states[between_first(between, me) + transit->worker], &parcel);
+    parcel_seal(&parcel);
+    *done = *done && !parcel.failed;
+    if (parcel.failed)
+        parcel_free(&parcel);
+    return parcel;
+}
+
+/* Of each process a part of the state of one worker; the own one is freed before the others' are unpacked. *done: so
+ * far. Returns false, in all processes alike, when nothing more can be exchanged. */
+static bool exchange_states(const struct between *between, const struct transit *transit, bool *done) {
     struct team *team = between->team;
+    struct parcel mine = pack_state(between, transit, done);
     for (unsigned p = 0; p < team->processes; p++)
-        team->outgoing[p] = (struct team_block){(char *)mine->bytes, mine->size};
+        team->outgoing[p] = (struct team_block){(char *)mine.bytes, mine.bytes ? mine.size : 0};
     bool exchanged = team->exchange(team->context, team->outgoing, team->incoming);
     memset(team->outgoing, 0, team->processes * sizeof *team->outgoing);
-    parcel_free(mine);
+    parcel_free(&mine);
     for (unsigned p = 0; exchanged && p < team->processes; p++)
-        if (p != team->number && number < between_own(between, p))
-            *done = *done && take_state(&team->incoming[p], sink, states[between_first(between, p) + number]);
+        if (p != team->number && transit->worker < between_own(between, p))
+            *done = *done && take_state(&team->incoming[p], transit,
+                                        transit->states[between_first(between, p) + transit->worker]);
     team_free(team, team->incoming);
     return exchanged;
 }
@@ -178,16 +189,14 @@ static bool exchange_states(const struct between *between, unsigned number, stru
 bool between_states(const struct between *between, bool failed, const struct match_sink *sink, void *const *states,
                     struct match_totals *totals) {
     struct team *team = between->team;
-    struct parcel parcels[BETWEEN_OWN_MOST] = {0};
     struct states_note note = {.totals = *totals};
     const struct team_block mine = {(char *)&note, sizeof note};
-    bool packed = !failed && pack_states(between, sink, states, parcels);
-    bool done = team_meet(team, TEAM_STATES, !packed, &mine, team->incoming), goes_on = done;
+    unsigned parts = sink->parcel_parts > 0 ? sink->parcel_parts : 1;
+    bool done = team_meet(team, TEAM_STATES, failed, &mine, team->incoming), goes_on = done;
     done = done && add_totals(team, totals);
     team_free(team, team->incoming);
-    for (unsigned w = 0; goes_on && w < between->own; w++)
-        goes_on = exchange_states(between, w, &parcels[w], sink, states, &done);
-    for (unsigned w = 0; w < BETWEEN_OWN_MOST; w++)
-        parcel_free(&parcels[w]);
+    for (unsigned part = 1; part <= parts; part++)
+        for (unsigned w = 0; goes_on && w < between->own; w++)
+            goes_on = exchange_states(between, &(struct transit){sink, states, part, w}, &done);
     return done && goes_on;
 }

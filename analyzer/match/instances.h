@@ -174,6 +174,7 @@ struct match_sink {
      * gathered there. Several workers' may be packed or unpacked at a time. Dumps,
      * communicators, calls, lanes and tickets have the same numbers in all processes. NULL: the states stay at home. */
     void (*parcel)(void *state, struct parcel *parcel);
+    unsigned parcel_parts; /* in which they travel, one after the other (parcel_has): 0 is 1 */
     /* Called now and then by the first worker with the share of the records done, in 1/1000. */
     void (*progress)(void *context, unsigned permille);
     void *progress_context;

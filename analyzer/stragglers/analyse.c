@@ -106,23 +106,18 @@ static void take_record(void *state, const struct match_record *item) {
 static void dump_parcel(struct analysis_worker *worker, size_t dump, struct parcel *parcel) {
     struct straggler_analysis *analysis = worker->analysis;
     analysis->reader_of[dump] = worker->number + 1;
-    delay_costs_parcel_dump(worker->delay_costs, dump, parcel);
-    replay_parcel_dump(worker->replay, dump, parcel);
     rank_times_parcel(&analysis->times[dump], parcel);
     call_profile_parcel(&analysis->profiles[dump], parcel);
     rank_launches_parcel(&analysis->launches[dump], parcel);
 }
 
-static void worker_parcel(void *state, struct parcel *parcel) {
-    struct analysis_worker *worker = state;
+static void sums_parcel(struct analysis_worker *worker, struct parcel *parcel) {
     struct straggler_analysis *analysis = worker->analysis;
     waits_parcel(&worker->waits, parcel);
     if (worker->filter)
         waits_parcel(&worker->shown, parcel);
     links_parcel(&worker->links, parcel);
     group_links_parcel(&worker->groups, parcel);
-    delay_costs_parcel(worker->delay_costs, worker->number, parcel);
-    replay_parcel(worker->replay, worker->number, parcel);
     for (size_t d = 0; d < analysis->directory->dump_count; d++)
         if (parcel_is_there(parcel, analysis->reader_of[d] == worker->number + 1))
             dump_parcel(worker, d, parcel);
@@ -130,6 +125,27 @@ static void worker_parcel(void *state, struct parcel *parcel) {
     parcel_flag(parcel, &no_memory);
     if (no_memory)
         __atomic_store_n(&analysis->no_memory, true, __ATOMIC_RELAXED);
+}
+
+/* Parts of about the same size, and which dumps are the worker's is told in the first. */
+enum { PART_SUMS = 1, PART_DELAYS, PART_REPLAY, PARCEL_PARTS = PART_REPLAY };
+
+static void worker_parcel(void *state, struct parcel *parcel) {
+    struct analysis_worker *worker = state;
+    const struct straggler_analysis *analysis = worker->analysis;
+    if (parcel_has(parcel, PART_SUMS))
+        sums_parcel(worker, parcel);
+    if (parcel_has(parcel, PART_DELAYS))
+        delay_costs_parcel(worker->delay_costs, worker->number, parcel);
+    if (parcel_has(parcel, PART_REPLAY))
+        replay_parcel(worker->replay, worker->number, parcel);
+    for (size_t d = 0; d < analysis->directory->dump_count; d++) {
+        bool own = analysis->reader_of[d] == worker->number + 1;
+        if (own && parcel_has(parcel, PART_DELAYS))
+            delay_costs_parcel_dump(worker->delay_costs, d, parcel);
+        if (own && parcel_has(parcel, PART_REPLAY))
+            replay_parcel_dump(worker->replay, d, parcel);
+    }
 }
 
 /* The caller ends with worker_close in every case. */
@@ -188,6 +204,7 @@ static bool walk_with(struct straggler_analysis *analysis, struct delay_costs_bu
     sink->sent = take_sent;
     sink->epoch = take_epoch;
     sink->parcel = worker_parcel;
+    sink->parcel_parts = PARCEL_PARTS;
     done = done && match_run_among(request->team, analysis->clock, analysis->directory, sink, states, request->workers,
                                    &analysis->totals);
     for (unsigned w = 0; w < workers; w++) {

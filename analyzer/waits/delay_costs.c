@@ -545,10 +545,12 @@ static bool join_waits(struct delay_costs_build *build) {
         return false;
     struct wait_event *waits = all->waits;
     for (unsigned w = 1; w < build->workers; w++) {
-        const struct wait_collector *one = &build->collectors[w];
+        struct wait_collector *one = &build->collectors[w];
         if (one->wait_count > 0)
             memcpy(waits + all->wait_count, one->waits, one->wait_count * sizeof *waits);
         all->wait_count += one->wait_count;
+        free(one->waits);
+        *one = (struct wait_collector){.build = build};
     }
     build->waits = waits;
     build->wait_count = all->wait_count;
