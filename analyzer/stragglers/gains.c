@@ -194,6 +194,7 @@ struct gains {
     struct gain_task tasks[GAINS_MOST];
     struct gain gains[GAINS_MOST];
     size_t count;
+    size_t ideal, together; /* tasks */
 };
 
 static void answer_alike(const struct gains *gains, size_t number, struct gain *gain) {
@@ -217,8 +218,7 @@ static size_t only_one(const struct gains *gains) {
 
 static void answer_together(const struct gains *gains, size_t number, struct gain *gain) {
     (void)number;
-    if (only_one(gains) == SIZE_MAX)
-        gain->speedup = mended_together(gains->analysis, gains->basis, gains->analysis->straggler_count, gains->dumps);
+    gain->speedup = mended_together(gains->analysis, gains->basis, gains->analysis->straggler_count, gains->dumps);
 }
 
 static void answer_named(const struct gains *gains, size_t number, struct gain *gain) {
@@ -243,18 +243,23 @@ static void list_named(struct gains *gains) {
             gains->named[gains->named_count++] = &lists[k][i];
 }
 
-enum { TASK_ALIKE, TASK_TOGETHER, TASK_NAMED };
+enum { TASK_ALIKE, TASK_NAMED };
+
+static size_t add_task(struct gains *gains, struct gain_task task) {
+    gains->tasks[gains->count] = task;
+    return gains->count++;
+}
 
 /* The longest first. */
 static void list_tasks(struct gains *gains) {
-    gains->tasks[TASK_ALIKE] = (struct gain_task){answer_alike, 0};
-    gains->tasks[TASK_TOGETHER] = (struct gain_task){answer_together, 0};
-    gains->count = TASK_NAMED;
+    size_t only = only_one(gains);
+    add_task(gains, (struct gain_task){answer_alike, 0});
     for (size_t i = 0; i < gains->named_count; i++)
-        gains->tasks[gains->count++] = (struct gain_task){answer_named, i};
+        add_task(gains, (struct gain_task){answer_named, i});
     for (size_t i = 0; i < what_if_site_count(gains->sites); i++)
-        gains->tasks[gains->count++] = (struct gain_task){answer_site, i};
-    gains->tasks[gains->count++] = (struct gain_task){answer_ideal, 0};
+        add_task(gains, (struct gain_task){answer_site, i});
+    gains->ideal = add_task(gains, (struct gain_task){answer_ideal, 0});
+    gains->together = only == SIZE_MAX ? add_task(gains, (struct gain_task){answer_together, 0}) : TASK_NAMED + only;
 }
 
 /* Process p of P has the tasks p, p + P ... */
@@ -274,10 +279,7 @@ static void gains_part(void *context, unsigned process, struct parcel *parcel) {
 static void take_gains(struct gains *gains) {
     struct straggler_analysis *analysis = gains->analysis;
     const struct gain *alike = &gains->gains[TASK_ALIKE], *named = &gains->gains[TASK_NAMED];
-    size_t only = only_one(gains);
     double sites[WHAT_IF_SITES];
-    if (only != SIZE_MAX)
-        gains->gains[TASK_TOGETHER].speedup = named[only].speedup;
     analysis->what_if.slowdown = alike->speedup;
     analysis->what_if.worst_workers_share = alike->share;
     analysis->what_if.worst_workers = (size_t)alike->workers;
@@ -306,7 +308,7 @@ static bool replay_all(struct gains *gains) {
 static bool name_who_matters(struct gains *gains) {
     struct straggler_analysis *analysis = gains->analysis;
     double together =
-        hide_what_costs_nothing(analysis, gains->basis, gains->gains[TASK_TOGETHER].speedup, gains->dumps);
+        hide_what_costs_nothing(analysis, gains->basis, gains->gains[gains->together].speedup, gains->dumps);
     if (together > 0 && analysis->straggler_count > 0) {
         analysis->named_speedup = together;
         for (size_t i = 0; i < analysis->straggler_count; i++)
@@ -339,7 +341,7 @@ static bool find_all(struct gains *gains, int64_t *ideal_ns) {
         return *ideal_ns >= 0;
     }
     bool done = replay_and_name(gains);
-    *ideal_ns = done ? gains->gains[gains->count - 1].time_ns : -1;
+    *ideal_ns = done ? gains->gains[gains->ideal].time_ns : -1;
     return done;
 }
 
