@@ -53,14 +53,46 @@ static bool make_directory(const char *path, uint32_t mode) {
     return true;
 }
 
+/* What is there itself where `how` has O_NOFOLLOW, else what a link leads to. */
+static bool look_at(const char *path, int how, struct stat *status) {
+    int fd = open(path, O_PATH | O_CLOEXEC | how);
+    bool known = fd >= 0 && os_fstat(fd, status);
+    if (fd >= 0)
+        close(fd);
+    return known;
+}
+
+/* In a directory that all may write to, a link of neither its owner nor ours leads where somebody else wants (Linux
+ * follows none there itself where fs.protected_symlinks is set). `above` becomes what `path` leads to. */
+static bool is_planted(const char *path, struct stat *above) {
+    struct stat itself;
+    bool planted = look_at(path, O_NOFOLLOW, &itself) && S_ISLNK(itself.st_mode) && above->st_mode & S_IWOTH &&
+                   itself.st_uid != geteuid() && itself.st_uid != above->st_uid;
+    if (!look_at(path, 0, above))
+        above->st_mode = 0;
+    return planted;
+}
+
+static bool make_and_enter(const char *path, uint32_t mode, struct stat *above) {
+    bool made = make_directory(path, mode);
+    int why = errno;
+    bool planted = is_planted(path, above);
+    errno = planted ? EXDEV : why;
+    return made && !planted;
+}
+
 bool dumpfile_make_directories(char *path, uint32_t mode) {
+    struct stat above = {.st_mode = 0};
+    look_at("/", 0, &above);
     for (char *slash = path + 1; *slash; slash++)
         if (*slash == '/') {
             *slash = '\0';
-            make_directory(path, mode);
+            bool entered = make_and_enter(path, mode, &above);
             *slash = '/';
+            if (!entered && errno == EXDEV)
+                return false;
         }
-    return make_directory(path, mode);
+    return make_and_enter(path, mode, &above);
 }
 
 int dumpfile_open(const struct dumpfile *file) {
@@ -246,7 +278,9 @@ static bool absolute(char *to, size_t size, const char *directory) {
 static const char *prepare(char *output, uint32_t mode, bool *full) {
     if (!dumpfile_make_directories(output, mode)) {
         *full = errno == ENOSPC || errno == EDQUOT;
-        return *full ? NULL : "the output directory cannot be created";
+        return *full            ? NULL
+               : errno == EXDEV ? "the output directory is behind a link that another user has put there"
+                                : "the output directory cannot be created";
     }
     *full = false;
     return access(output, W_OK | X_OK) == 0 ? NULL : "the output directory cannot be written to";

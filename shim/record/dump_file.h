@@ -85,7 +85,8 @@ bool dumpfile_has_room(const struct dumpfile *file, uint32_t slot, uint64_t offs
 int dumpfile_open(const struct dumpfile *file);
 
 /* Makes a directory and those above it, to be read by those who may read files of `mode`. True when it is there; else
- * errno says why. `path` is changed meanwhile. */
+ * errno says why: EXDEV where a link of another user's is in the way in a directory that all may write to. `path` is
+ * changed meanwhile. */
 bool dumpfile_make_directories(char *path, uint32_t mode);
 
 /* Lets the group read an open file of ours where `mode` says so: the job's umask may have kept it from that. */

@@ -116,6 +116,24 @@ def test_what_others_may_have_written_is_not_used(why, policy, tmp_path):
     assert said == f"commtap: {path}: {why}\n" and values["COMMTAP_ENABLE"] == ("1", "default")
 
 
+@pytest.mark.parametrize("of_directory, of_link, followed", [(0, 65534, False), (0, 0, True), (65534, 65534, True)])
+def test_nobody_elses_link_is_followed_where_all_may_write(of_directory, of_link, followed, tmp_path):
+    """/scratch/commtap/%u may be taken before the user comes: by a link to where the dumps would be in other hands."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can leave links of other users")
+    everybody, elsewhere = tmp_path / "everybody", tmp_path / "elsewhere"
+    everybody.mkdir()
+    elsewhere.mkdir()
+    os.chown(everybody, of_directory, of_directory)
+    everybody.chmod(0o1777)
+    (everybody / "ada").symlink_to(elsewhere)
+    os.lchown(everybody / "ada", of_link, of_link)
+    said = jobs.run("openmpi", 2, [jobs.program("openmpi", "ending"), "proper"], everybody / "ada" / "7").stderr
+    assert len(jobs.dumps(elsewhere / "7")) == (2 if followed else 0)
+    assert ("behind a link that another user has put there" in said) == (not followed)
+    assert list(elsewhere.iterdir()) == ([elsewhere / "7"] if followed else [])
+
+
 def test_a_policy_with_a_byte_that_is_zero_is_refused(policy, tmp_path):
     """What stands behind it would hold for nobody, and nobody would notice."""
     path = policy("COMMTAP_QUIET=0\0", "fixed COMMTAP_ENABLE=0")
