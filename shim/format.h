@@ -36,7 +36,7 @@
 #define FORMAT_MAGIC             "COMMTAP\n" /* 8 bytes without the terminator */
 #define FORMAT_MAJOR             2u
 #define FORMAT_MAJOR_OLDEST      1u /* that readers take */
-#define FORMAT_MINOR             11u
+#define FORMAT_MINOR             12u
 #define FORMAT_VERSION           (FORMAT_MAJOR | FORMAT_MINOR << 16)
 #define FORMAT_MAJOR_OF(version) ((version)&0xffffu)
 #define FORMAT_MINOR_OF(version) ((version) >> 16)
@@ -667,6 +667,14 @@ struct progress {
     uint64_t recent[PROGRESS_RECENT];
     uint64_t every[PROGRESS_EVERY];
     uint64_t powers[PROGRESS_POWERS];
+    /* Since 2.12, NCCL: what the host launched on a GPU and what that came to, each by the `op` of a launch's POST or
+     * GROUP record; 0: none, or not known. Of one communicator launches begin and end in the order in which they are
+     * made, and `op` grows with it. Replays of graphs move none of these. */
+    uint32_t launched_op;   /* the newest that was launched */
+    uint32_t begun_op;      /* the newest known to have begun */
+    uint32_t ended_op;      /* the newest known to have ended */
+    uint32_t unfollowed_op; /* the newest whose begin and end nobody looks at: it is not timed, or was lost */
+    uint64_t begun_ns;      /* when begun_op was seen to have begun, CLOCK_MONOTONIC */
 };
 
 /* One sampled stretch of one ring: records that were about to be overwritten and whose t0 lies in a kept window; of a
@@ -1061,6 +1069,7 @@ _Static_assert(sizeof(struct in_flight) == 64, "an in-flight slot is one cache l
 _Static_assert(sizeof(struct pending) == 64, "pending");
 _Static_assert(sizeof(struct section) == 32, "section");
 _Static_assert(sizeof(struct call_name) == 72, "call_name");
+_Static_assert(sizeof(struct progress) == 1368, "progress");
 _Static_assert(sizeof(struct clock_anchor) == 64, "clock_anchor");
 _Static_assert(sizeof(struct trace_window_block) == 4096, "a window block is one page");
 _Static_assert(sizeof(struct record_template) == 32, "record_template");

@@ -142,7 +142,8 @@ const struct stalled *held_before(const struct diagnosis *diagnosis, uint32_t pa
 
 static enum culprit_state culprit_state_of(const struct diagnosis *diagnosis, uint32_t party) {
     enum doing doing = diagnosis->wait_for_graph.parties[party].doing;
-    if ((doing == DOING_USER_CODE || doing == DOING_CALL) && held_before(diagnosis, party))
+    bool held = diagnosis->wait_for_graph.parties[party].held || held_before(diagnosis, party);
+    if ((doing == DOING_USER_CODE || doing == DOING_CALL) && held)
         return CULPRIT_BLOCKED;
     switch (diagnosis->wait_for_graph.parties[party].doing) {
     case DOING_UNKNOWN:

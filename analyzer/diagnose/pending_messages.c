@@ -105,8 +105,7 @@ static enum ring_answer ring_says(const struct dump *dump, uint32_t local, uint1
     return all_there ? NO : PERHAPS;
 }
 
-/* Messages with `peer` that ended, as the tables count them. *sure is cleared where rows were lost. */
-static uint64_t count_messages(const struct dump *dump, uint32_t local, uint16_t direction, int32_t peer, bool *sure) {
+uint64_t messages_counted(const struct dump *dump, uint32_t local, uint16_t direction, int32_t peer, bool *sure) {
     uint64_t count = 0;
     for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
         const struct dump_lane *l = &dump->lanes[lane];
@@ -217,9 +216,9 @@ bool message_may_be_over(const struct world *world, const struct membership *me,
     if (answer != PERHAPS)
         return answer == YES;
     bool sure = true;
-    uint64_t they = count_messages(dump, other->local, theirs, me->rank, &sure);
-    uint64_t mine = count_messages(world->parties[me->party].dump, me->local,
-                                   theirs == FLAG_SEND ? FLAG_RECV : FLAG_SEND, other->rank, &sure);
+    uint64_t they = messages_counted(dump, other->local, theirs, me->rank, &sure);
+    uint64_t mine = messages_counted(world->parties[me->party].dump, me->local,
+                                     theirs == FLAG_SEND ? FLAG_RECV : FLAG_SEND, other->rank, &sure);
     if (!sure || they <= mine)
         return !sure;
     bool told = theirs == FLAG_SEND && tag != TAG_ANY;
@@ -229,10 +228,11 @@ bool message_may_be_over(const struct world *world, const struct membership *me,
 bool message_may_wait(const struct world *world, const struct shared_communicator *communicator,
                       const struct membership *me) {
     bool sure = true;
-    uint64_t sent = 0, received = count_messages(world->parties[me->party].dump, me->local, FLAG_RECV, PEER_ANY, &sure);
+    uint64_t sent = 0,
+             received = messages_counted(world->parties[me->party].dump, me->local, FLAG_RECV, PEER_ANY, &sure);
     for (uint32_t i = 0; i < communicator->present_count && sent <= received; i++) {
         const struct membership *from = &communicator->present[i];
-        sent += count_messages(world->parties[from->party].dump, from->local, FLAG_SEND, me->rank, &sure);
+        sent += messages_counted(world->parties[from->party].dump, from->local, FLAG_SEND, me->rank, &sure);
     }
     return !sure || sent > received;
 }

@@ -33,6 +33,10 @@ void pending_messages_sort(struct pending_messages *messages);
 bool pending_messages_match(const struct pending_messages *messages, uint32_t at, uint32_t of, uint64_t uid,
                             int32_t tag, uint32_t seq);
 
+/* Messages of one direction (FLAG_SEND, FLAG_RECV) with `peer` (PEER_ANY: with anybody) that ended, or for NCCL were
+ * called, as a dump's tables count them. *sure is cleared where rows were lost. */
+uint64_t messages_counted(const struct dump *dump, uint32_t local, uint16_t direction, int32_t peer, bool *sure);
+
 /* Whether `other`, a member of the communicator, may already have ended the counterpart of a message with `me` that
  * `me` has not seen complete. `theirs`: what the other did with it, FLAG_SEND or FLAG_RECV. Sure where the ring tells
  * (by `seq`), else from counts; true where neither rules it out. */

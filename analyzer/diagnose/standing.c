@@ -124,12 +124,20 @@ static struct life *find_lives(const struct world *world, const struct until *un
 
 /* ---- what is usual --------------------------------------------------------------------------- */
 
+/* Of messages on a GPU it is one launch that is waited in: a group of them has a name of its own. */
+static bool are_messages(const struct call_name *call) {
+    return call->api == API_NCCL && (call->call_class == CLASS_SEND || call->call_class == CLASS_RECV ||
+                                     call->call_class == CLASS_SENDRECV || call->call_class == CLASS_GROUP);
+}
+
 /* Rows of work on a GPU are in ns, others in ticks. */
 static bool is_about(const struct operation_row *row, const struct dump *dump, const struct wait *wait) {
     const struct call_name *call = dump_call(dump, row->call);
     unsigned source = row->source & ~SOURCE_SIZE_CLASS;
     bool device = source == SOURCE_GPU_EVENT || source == SOURCE_IN_KERNEL;
-    return call && strcmp(call->name, wait->call->name) == 0 && device == wait->device;
+    if (!call || device != wait->device)
+        return false;
+    return strcmp(call->name, wait->call->name) == 0 || (device && are_messages(wait->call) && are_messages(call));
 }
 
 static bool waits_for_others(const struct operation_row *row, const struct dump *dump) {

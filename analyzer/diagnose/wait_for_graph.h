@@ -36,6 +36,7 @@ struct party_state {
     enum doing doing;
     enum gone gone;
     bool stopped;                 /* the process is, by a signal */
+    bool held;                    /* it has called what others wait for, but its GPU has not begun it */
     const struct call_name *call; /* DOING_CALL, DOING_POLL */
     uint64_t since;               /* ticks of its own clock: entered the call, or left the last one; 0 unknown */
     uint32_t stack;               /* of the call */

@@ -191,8 +191,12 @@ static void add_party_waits(struct builder *b, uint32_t p) {
     }
     if (state->doing == DOING_USER_CODE || state->doing == DOING_POLL)
         add_poll_wait(b, p);
+    bool in_nccl = state->doing == DOING_CALL && state->call->api == API_NCCL;
+    bool may_launch = in_nccl || state->doing == DOING_USER_CODE;
     if (state->doing == DOING_USER_CODE)
         add_device_waits(b, p);
+    if (may_launch)
+        add_launched_waits(b, p);
     if (state->doing != DOING_BLOCKED || state->stopped || state->wait_count == 0)
         return;
     b->waits->graph.any[p] = true;
@@ -238,6 +242,7 @@ bool wait_for_graph_build(struct wait_for_graph *waits, struct world *world,
         note_messages(&b, p);
     pending_messages_sort(&b.sends);
     pending_messages_sort(&b.receives);
+    done = done && launched_messages_find(&b.launched, world);
     for (uint32_t p = 0; done && p < world->dump_count; p++)
         add_party_waits(&b, p);
     if (waits->stalled_count > 0)
@@ -246,6 +251,7 @@ bool wait_for_graph_build(struct wait_for_graph *waits, struct world *world,
     free(b.members_of);
     hash_table_free(&b.stalled_numbers);
     free_reach(&b);
+    launched_messages_free(&b.launched);
     free(b.sends.items);
     free(b.receives.items);
     return done;

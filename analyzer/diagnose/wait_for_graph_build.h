@@ -8,6 +8,7 @@
 
 #include "analyzer/diagnose/wait_for_graph.h"
 #include "analyzer/base/hash_table.h"
+#include "analyzer/diagnose/launched_messages.h"
 #include "analyzer/diagnose/pending_messages.h"
 
 struct reach;
@@ -16,6 +17,7 @@ struct builder {
     struct wait_for_graph *waits;
     struct world *world;
     struct pending_messages sends, receives; /* posted, not seen complete */
+    struct launched_messages launched;       /* on GPUs, not ended there */
     uint32_t *members_of;                    /* per communicator and side: node of any member, AND_OR_GRAPH_NO_NODE */
     struct hash_table stalled_numbers;       /* of waits->stalled, by communicator and number */
     uint32_t free_node;                      /* waits for nobody */
@@ -77,6 +79,8 @@ void add_poll_wait(struct builder *b, uint32_t party);
 /* ---- GPU work (wait_for_graph_devices.c) */
 /* Processes in their own code whose GPU sits in a collective: the host as a rule waits for the GPU. */
 void add_device_waits(struct builder *b, uint32_t party);
+/* ... or in messages; or those in the call that launches them. */
+void add_launched_waits(struct builder *b, uint32_t party);
 void free_reach(struct builder *b);
 
 #endif

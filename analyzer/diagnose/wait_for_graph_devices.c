@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GPU work that does not end.
- * Lives here: which collective a GPU sits in.
+ * Lives here: which collective, or which messages, a GPU sits in.
  * Must not live here: what lies on streams besides: nobody sees that.
  */
 #include "analyzer/diagnose/wait_for_graph_build.h"
@@ -100,4 +100,68 @@ void add_device_waits(struct builder *b, uint32_t p) {
     }
     if (b->waits->parties[p].wait_count > 0)
         b->waits->parties[p].doing = DOING_BLOCKED;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/* Whom a launch waits for. */
+struct launch_wait {
+    uint32_t node; /* AND_OR_GRAPH_NO_NODE: for nobody who is known */
+    bool over;     /* the other halves have ended, or */
+    bool own;      /* are another GPU's of the same process */
+    const struct launched_message *subject;
+};
+
+static void wait_for_partner(struct builder *b, const struct launched_message *message, struct launch_wait *launch) {
+    uint32_t party;
+    enum partner partner = launched_message_partner(&b->launched, b->world, message, &party);
+    launch->over &= partner == PARTNER_ENDED;
+    bool awaited = partner == PARTNER_BEHIND || partner == PARTNER_ABSENT;
+    launch->own |= awaited && party == message->party;
+    if (!awaited || party == message->party) {
+        launch->subject = launch->node == AND_OR_GRAPH_NO_NODE && partner == PARTNER_THERE ? message : launch->subject;
+        return;
+    }
+    b->waits->parties[party].held |= partner == PARTNER_BEHIND;
+    if (launch->node == AND_OR_GRAPH_NO_NODE) {
+        launch->node = and_or_graph_node(&b->waits->graph, false);
+        launch->subject = message;
+    }
+    and_or_graph_wait(&b->waits->graph, launch->node, party);
+}
+
+/* The messages from `from` up to `to` are one launch, which ends with the last of them. A process that died could not
+ * note any more what its GPU ended just then; and none waits for itself. */
+static void add_launch_wait(struct builder *b, const struct launched_message *from, const struct launched_message *to) {
+    struct launch_wait launch = {.node = AND_OR_GRAPH_NO_NODE, .over = true, .subject = from};
+    for (const struct launched_message *message = from; message < to; message++)
+        wait_for_partner(b, message, &launch);
+    bool over = launch.over && b->world->parties[from->party].process == PROCESS_GONE;
+    if (over || (launch.own && launch.node == AND_OR_GRAPH_NO_NODE))
+        return;
+    const struct launched_message *subject = launch.subject;
+    struct wait *wait = add_wait(b, subject->party);
+    if (!wait)
+        return;
+    wait->call = subject->call;
+    wait->communicator = subject->communicator;
+    wait->device = !subject->calling;
+    wait->seq = subject->seq;
+    wait->peer = subject->peer;
+    wait->peer_party = world_peer(b->world, subject->party, subject->local, subject->peer);
+    wait->bytes = subject->bytes;
+    wait->stack = subject->stack;
+    wait->enter = subject->enter;
+    wait->node = launch.node == AND_OR_GRAPH_NO_NODE ? b->free_node : launch.node;
+    b->waits->parties[subject->party].doing = DOING_BLOCKED;
+}
+
+void add_launched_waits(struct builder *b, uint32_t p) {
+    const struct launched_message *items = b->launched.items;
+    for (size_t from = b->launched.first[p], end = b->launched.first[p + 1], to; from < end; from = to) {
+        for (to = from + 1; to < end && items[to].local == items[from].local && items[to].launch == items[from].launch;)
+            to++;
+        if (items[from].first && items[from].begun)
+            add_launch_wait(b, &items[from], &items[to]);
+    }
 }

@@ -64,6 +64,8 @@ void phrase_wait(const struct diagnosis *diagnosis, const struct wait *wait, cha
                                                               : "destination",
                        wait->peer, wait->peer_party);
         append_tag(text, size, wait->tag);
+        if (wait->call->api == API_NCCL && wait->seq != SEQ_NONE)
+            phrase(text, size, ", message #%" PRIu32, wait->seq);
         phrase(text, size, ")");
     }
     phrase_communicator(text, size, wait->communicator);
@@ -127,8 +129,15 @@ static void append_last_call(char *text, size_t size, const struct diagnosis *di
 
 /* The call site of a wait; work on a GPU was called from where its collective was. */
 static uint32_t stack_of(const struct diagnosis *diagnosis, const struct wait *wait) {
-    const struct membership *member = wait->device ? world_membership(wait->communicator, wait->party) : NULL;
+    const struct membership *member =
+        wait->device && wait->collective ? world_membership(wait->communicator, wait->party) : NULL;
     return member ? signature_of(&diagnosis->world, member, wait->seq).stack : wait->stack;
+}
+
+void say_wait_site(const struct diagnosis *diagnosis, struct site_labels *labels, const struct wait *wait, char *text,
+                   size_t size) {
+    text[0] = '\0';
+    append_site(text, size, diagnosis, labels, wait->party, stack_of(diagnosis, wait));
 }
 
 static bool party_is_nccl_alone(const struct diagnosis *diagnosis, uint32_t party) {

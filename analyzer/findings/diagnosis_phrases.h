@@ -30,6 +30,9 @@ void phrase_death(char *text, size_t size, const struct job_end *end);
 /* These fill `text`, cut to `size`. `labels`: as in diagnosis_text.h. */
 /* "MPI_Recv(source 5, tag 7) on MPI_COMM_WORLD" */
 void phrase_wait(const struct diagnosis *diagnosis, const struct wait *wait, char *text, size_t size);
+/* " at train_step (train.py:42)", where the call of a wait was made; "" where that is not known. */
+void say_wait_site(const struct diagnosis *diagnosis, struct site_labels *labels, const struct wait *wait, char *text,
+                   size_t size);
 /* Whom a wait is for. */
 void say_wait_of(const struct diagnosis *diagnosis, const struct wait *wait, char *text, size_t size);
 /* What a culprit does, as "MPI_Recv(source 5, tag 7) on MPI_COMM_WORLD at train_step (train.py:42)". */

@@ -219,11 +219,12 @@ static void say_unmatched(struct diagnosis_text *told, const struct diagnosis *d
 }
 
 /* Waits that are no collectives' and not yet said: the links between the collectives and the culprits. */
-static void say_other_waits(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
+static void say_other_waits(struct diagnosis_text *told, const struct diagnosis *diagnosis,
+                            struct site_labels *labels) {
     size_t said = 0, more = 0;
     for (size_t i = 0; i < diagnosis->wait_for_graph.count; i++) {
         const struct wait *wait = &diagnosis->wait_for_graph.items[i];
-        char what[LIST], reason[LIST];
+        char what[LIST], reason[LIST], site[LIST] = "";
         if (wait->collective || is_culprit(diagnosis, wait->party))
             continue;
         if (said == WAITS_SAID) {
@@ -232,8 +233,10 @@ static void say_other_waits(struct diagnosis_text *told, const struct diagnosis 
         }
         said++;
         phrase_wait(diagnosis, wait, what, sizeof what);
+        if (wait->call->api == API_NCCL) /* the host is elsewhere by now */
+            say_wait_site(diagnosis, labels, wait, site, sizeof site);
         say_wait_of(diagnosis, wait, reason, sizeof reason);
-        say(told, "%s in %s %s.", rank_text(diagnosis->world.parties[wait->party].rank).text, what, reason);
+        say(told, "%s in %s%s %s.", rank_text(diagnosis->world.parties[wait->party].rank).text, what, site, reason);
     }
     if (more > 0)
         say(told, "%zu more ranks wait for messages.", more);
@@ -423,7 +426,18 @@ static void say_moving(struct diagnosis_text *told, const struct diagnose_reques
     say(told, "Meanwhile %s came on.", who);
 }
 
-static void say_all(struct diagnosis_text *told, struct diagnosis *diagnosis, const struct diagnose_request *request) {
+static void say_deadlock(struct diagnosis_text *told, struct diagnosis *diagnosis,
+                         const struct diagnose_request *request) {
+    say_cycle(told, diagnosis);
+    if (diagnosis->culprit_count > 0 && diagnosis->culprits[0].blame == BLAME_ABSENT)
+        say_culprits(told, diagnosis);
+    say_moving(told, request);
+    say_unmatched(told, diagnosis);
+    say_collectives(told, diagnosis);
+}
+
+static void say_all(struct diagnosis_text *told, struct diagnosis *diagnosis, const struct diagnose_request *request,
+                    struct site_labels *labels) {
     switch (diagnosis->verdict) {
     case VERDICT_OK:
     case VERDICT_UNKNOWN:
@@ -439,12 +453,7 @@ static void say_all(struct diagnosis_text *told, struct diagnosis *diagnosis, co
         say_mismatch_places(told, diagnosis);
         break;
     case VERDICT_DEADLOCK:
-        say_cycle(told, diagnosis);
-        if (diagnosis->culprit_count > 0 && diagnosis->culprits[0].blame == BLAME_ABSENT)
-            say_culprits(told, diagnosis);
-        say_moving(told, request);
-        say_unmatched(told, diagnosis);
-        say_collectives(told, diagnosis);
+        say_deadlock(told, diagnosis, request);
         break;
     case VERDICT_HANG:
     case VERDICT_DEAD_RANK:
@@ -455,7 +464,7 @@ static void say_all(struct diagnosis_text *told, struct diagnosis *diagnosis, co
         say_unmatched(told, diagnosis);
         say_collectives(told, diagnosis);
         say_finalize(told, diagnosis);
-        say_other_waits(told, diagnosis);
+        say_other_waits(told, diagnosis, labels);
         say_culprits(told, diagnosis);
         break;
     }
@@ -486,7 +495,7 @@ bool diagnosis_text_make(struct diagnosis_text *text, struct diagnosis *diagnosi
         say_mismatch_site(diagnosis, labels, false, text->expected_site, sizeof text->expected_site);
         say_mismatch_site(diagnosis, labels, true, text->other_site, sizeof text->other_site);
     }
-    say_all(text, diagnosis, request);
+    say_all(text, diagnosis, request, labels);
     return !text->no_memory;
 }
 

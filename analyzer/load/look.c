@@ -31,11 +31,12 @@ static uint64_t look_at_slots(const struct dump *dump, uint64_t h) {
 static uint64_t look_at_progress(const struct dump *dump, uint64_t h) {
     for (uint32_t i = 0; i < dump->progress_count; i++) {
         const struct progress *progress = &dump->progress[i];
-        if (__atomic_load_n(&progress->version, __ATOMIC_ACQUIRE) != 0)
-            h = hash_mix(
-                hash_mix(hash_mix(hash_mix(hash_mix(h, progress->comm), progress->enqueued), progress->started),
-                         progress->completed),
-                progress->hashed);
+        if (__atomic_load_n(&progress->version, __ATOMIC_ACQUIRE) == 0)
+            continue;
+        h = hash_mix(hash_mix(hash_mix(hash_mix(hash_mix(h, progress->comm), progress->enqueued), progress->started),
+                              progress->completed),
+                     progress->hashed);
+        h = hash_mix(h, (uint64_t)progress->begun_op << 32 | progress->ended_op);
     }
     return h;
 }

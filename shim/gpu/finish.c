@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "shim/base/os.h"
 #include "shim/gpu/device_lane.h"
 #include "shim/gpu/waits.h"
 #include "shim/record/verbose.h"
@@ -94,10 +95,30 @@ static void raise_progress(const struct gpu_launch *launch, uint64_t reached, si
         __atomic_store_n(value, reached, __ATOMIC_RELEASE);
 }
 
+/* Likewise. Launches that were captured run in graphs, as often as these are launched. True where it is the newest. */
+static bool raise_op(const struct gpu_launch *launch, size_t place) {
+    struct progress *progress = launch->progress;
+    if (!progress || progress->comm != launch->comm || launch->flags & FLAG_CAPTURED)
+        return false;
+    uint32_t *value = (uint32_t *)((char *)progress + place);
+    if (*value != 0 && (int32_t)(launch->op - *value) <= 0)
+        return false;
+    __atomic_store_n(value, launch->op, __ATOMIC_RELEASE);
+    return true;
+}
+
 void finish_progress(const struct gpu_launch *launch, uint64_t reached, bool done) {
     raise_progress(launch, reached, offsetof(struct progress, started));
-    if (done)
-        raise_progress(launch, reached, offsetof(struct progress, completed));
+    if (raise_op(launch, offsetof(struct progress, begun_op)))
+        launch->progress->begun_ns = os_monotonic_ns();
+    if (!done)
+        return;
+    raise_progress(launch, reached, offsetof(struct progress, completed));
+    raise_op(launch, offsetof(struct progress, ended_op));
+}
+
+void finish_unfollowed(const struct gpu_launch *launch) {
+    raise_op(launch, offsetof(struct progress, unfollowed_op));
 }
 
 bool finish_is_aborted(uint32_t comm) {

@@ -19,9 +19,12 @@ void finish_begin(void);
 void finish_operation(struct gpu_device *device, const struct gpu_launch *launch, uint32_t epoch_bits, uint64_t t0,
                       uint64_t t1);
 
-/* The collectives of a launch that made its communicator's progress reach `reached` are running, or done. 0: it makes
- * no progress. */
+/* A launch is running, or done, and so are its collectives, which made its communicator's progress reach `reached`; 0:
+ * it has none. */
 void finish_progress(const struct gpu_launch *launch, uint64_t reached, bool done);
+
+/* Nobody will learn of the launch whether it ran. Any thread. */
+void finish_unfollowed(const struct gpu_launch *launch);
 
 /* The communicator's launches in flight end some other way than by running to their end. Any thread. */
 void finish_abort(uint32_t comm);

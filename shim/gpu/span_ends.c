@@ -43,6 +43,8 @@ int span_ended(struct gpu_span *span) {
 
 void span_failed(struct gpu_span *span, int status) {
     bool mine = gpu_span_claim(span);
+    if (span->kind == SPAN_LAUNCH)
+        finish_unfollowed(&span->launch);
     if (span->kind == SPAN_LAUNCH && mine)
         count_loss(&recorder.header->losses.gpu_failed);
     else if (span->kind == SPAN_REPLAY)

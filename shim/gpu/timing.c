@@ -215,6 +215,7 @@ static void end_launch(struct gpu_span *span, const struct gpu_launch *launch) {
     int status = gpu_driver.event_record(span->stop, span->stream);
     if (status != GPU_SUCCESS) {
         launch_failed(span, status);
+        finish_unfollowed(launch);
         return;
     }
     span->launch = *launch;

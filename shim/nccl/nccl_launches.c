@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/nccl/nccl_launches.h"
 
+#include "shim/gpu/finish.h"
 #include "shim/gpu/kernel_times.h"
 #include "shim/nccl/plugin.h"
 
@@ -23,9 +24,18 @@ static bool launched_by_stamps(const struct communicator *c, struct kernel_span 
     return true;
 }
 
+static void note_launch(const struct gpu_launch *launch, bool followed) {
+    if (launch->flags & FLAG_CAPTURED)
+        return;
+    if (!followed)
+        finish_unfollowed(launch);
+    __atomic_store_n(&launch->progress->launched_op, launch->op, __ATOMIC_RELEASE);
+}
+
 void nccl_launched(struct communicator *c, struct gpu_span *span, struct kernel_span *kernel,
                    const struct gpu_launch *launch, bool in_progress) {
     bool timed = launched_by_stamps(c, kernel, launch);
+    note_launch(launch, span || (timed && kernel));
     if (in_progress && span) {
         nccl_communicator(c)->launch = *launch;
         __atomic_store_n(&nccl_communicator(c)->launching, span, __ATOMIC_RELEASE);
@@ -42,5 +52,6 @@ void nccl_drop_launching(struct communicator *c) {
     if (!span)
         return;
     gpu_span_drop(span);
+    finish_unfollowed(&nccl_communicator(c)->launch);
     count_loss(&recorder.header->losses.gpu_no_event);
 }

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.hangs
 
 RANKS = 4
 GOOD = 800  # collectives before a rank goes wrong: test/programs/nccl/hang.c
+GOOD_MESSAGES = 20  # messages of each rank before that
 KNOBS = {"COMMTAP_RING": "16"}
 
 
@@ -44,16 +45,18 @@ def hanging(mode, where):
             process.wait()
 
 
-def both(mode, where):
-    """The same must be said while the job hangs and when it was killed."""
+def both(mode, where, said_when_dead=()):
+    """The same must be said while the job hangs and when it was killed; or, then, one of these verdicts on the same
+    facts: nobody saw how long it stood."""
     with hanging(mode, where):
         for _ in range(10):
             alive = diagnose(where)
             if alive["verdict"] != "ok":
                 break
     dead = diagnose(where)
-    for key in ("verdict", "collectives", "cycle", "mismatch"):
+    for key in ("collectives", "cycle", "mismatch"):
         assert dead[key] == alive[key], (alive["text"], dead["text"])
+    assert dead["verdict"] in (alive["verdict"], *said_when_dead), (alive["text"], dead["text"])
     assert states(dead) == states(alive)
     return alive
 
@@ -101,3 +104,64 @@ def test_a_group(where):
     assert result["verdict"] == "hang"
     assert (result["collectives"][0]["seq"], result["collectives"][0]["missing"]) == (GOOD, [1])
     assert states(result) == {1: "in_user_code"}
+
+
+# ---- messages
+
+
+def circle_of(result):
+    return [(step["rank"], step["waits_for"], step["op"]) for step in result["cycle"]]
+
+
+def test_everybody_receives_before_he_sends(where):
+    result = both("ring", where, ["hang"])
+    assert result["verdict"] == "deadlock", result["text"]
+    assert circle_of(result) == [(rank, [(rank - 1) % RANKS], "ncclRecv") for rank in (0, 3, 2, 1)]
+    assert states(result) == {rank: "blocked" for rank in range(RANKS)}
+    for culprit in result["culprits"]:
+        assert f"ncclRecv(source {(culprit['rank'] - 1) % RANKS}, message #{GOOD_MESSAGES})" in culprit["where"]
+        assert "on its GPU at receive_from (" in culprit["where"] and "hang.c:" in culprit["where"]
+
+
+def test_a_message_that_nobody_receives(where):
+    result = both("unreceived", where)
+    assert (result["verdict"], states(result)) == ("hang", {1: "in_user_code"}), result["text"]
+    assert any("rank 0 in ncclSend(destination 1, message #" in line and "hang.c:" in line and "waits for rank 1" in line
+               for line in result["text"]), result["text"]
+
+
+def test_two_communicators_in_different_orders(where):
+    result = both("crossed", where, ["hang"])
+    assert result["verdict"] == "deadlock", result["text"]
+    assert circle_of(result) == [(0, [1], "ncclSend"), (1, [0], "ncclSend")]
+    assert len({step["comm"] for step in result["cycle"]}) == 2
+
+
+def test_a_circle_in_a_job_that_commtap_run_saw_terminated(where):
+    script = ("for r in 0 1 2 3; do RANK=$r LOCAL_RANK=$r \"$0\" ring_waiting & pids=\"$pids $!\"; done; "
+              "trap 'kill $pids' TERM; wait; wait")
+    variables = {**jobs.clean_environment(), **KNOBS, "LD_LIBRARY_PATH": str(jobs.BUILD / "standin"),
+                 "STANDIN_DEVICES": str(RANKS), "WORLD_SIZE": str(RANKS), "MASTER_ADDR": "localhost",
+                 "MASTER_PORT": "1234", "TRAIN_ID_FILE": f"{where}.id"}
+    job = subprocess.Popen([str(jobs.COMMTAP), "run", "-o", str(where), "--", "sh", "-c", script,
+                            str(jobs.PROGRAMS / "nccl" / "hang")], env=variables, stdout=subprocess.PIPE, text=True)
+    try:
+        for _ in range(RANKS):
+            assert job.stdout.readline() == "ready\n"
+        for _ in range(10):
+            if diagnose(where)["verdict"] == "deadlock":
+                break
+    finally:
+        job.send_signal(signal.SIGTERM)
+        job.wait(timeout=60)
+    result = diagnose(where)
+    assert result["verdict"] == "deadlock", result["text"]
+    assert states(result) == {rank: "blocked" for rank in range(RANKS)}
+
+
+def test_messages_that_get_through_are_no_hang(where):
+    with hanging("to_and_fro", where):
+        for _ in range(3):
+            assert diagnose(where)["verdict"] == "ok"
+    dead = diagnose(where)
+    assert dead["verdict"] in ("ok", "unknown") or "unless it was killed at work" in dead["text"][0], dead["text"]

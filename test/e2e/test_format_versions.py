@@ -16,7 +16,8 @@ KEPT = sorted(f"{folder.parent.name}/{folder.name}" for folder in CORPUS.glob("*
 CALLER_OF = {"mpi": "MPI_Allreduce", "nccl": "ncclAllReduce", "polls": "MPI_Test", "region": "MPI_Allreduce",
              "groups": "ncclSend+ncclRecv (all-to-all)", "replays": "ncclAllReduce",
              "budget": "MPI_Allreduce", "fences": "MPI_Win_fence", "epochs": "MPI_Win_post", "orders": "MPI_Allreduce",
-             "beats": "MPI_Allreduce", "asks": "MPI_Win_test", "neighbours": "MPI_Neighbor_alltoall"}
+             "beats": "MPI_Allreduce", "asks": "MPI_Win_test", "neighbours": "MPI_Neighbor_alltoall",
+             "ring": "ncclSend+ncclRecv"}
 
 # Places in struct dump_header and struct section (shim/format.h).
 VERSION, HEADER_BYTES, SECTION_LIMIT, SECTIONS = 8, 16, 1600, 1608

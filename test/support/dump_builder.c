@@ -280,6 +280,10 @@ void dump_builder_standard_calls(struct dump_builder *builder) {
         {BUILDER_NCCL_ALL_REDUCE, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_ALLREDUCE, 1, "ncclAllReduce"},
         {BUILDER_NCCL_BROADCAST, CLASS_COLLECTIVE, FLOW_FROM_ROOT, BUSBW_ONE, 1, "ncclBroadcast"},
         {BUILDER_NCCL_ALL_GATHER, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_SHARE, 1, "ncclAllGather"},
+        {BUILDER_NCCL_GROUP_END, CLASS_GROUP, FLOW_NONE, BUSBW_NONE, 0, "ncclGroupEnd"},
+        {BUILDER_NCCL_GROUP_SIMULATE_END, CLASS_OTHER, FLOW_NONE, BUSBW_NONE, 0, "ncclGroupSimulateEnd"},
+        {BUILDER_NCCL_SEND, CLASS_SEND, FLOW_NONE, BUSBW_ONE, 1, "ncclSend"},
+        {BUILDER_NCCL_RECV, CLASS_RECV, FLOW_NONE, BUSBW_ONE, 1, "ncclRecv"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         dump_builder_call(builder, rows[i].id, rows[i].call_class, rows[i].flow, rows[i].busbw, rows[i].nonblocking,

@@ -40,6 +40,10 @@ enum builder_call {
     BUILDER_NCCL_ALL_REDUCE = 2001,
     BUILDER_NCCL_BROADCAST = 2003,
     BUILDER_NCCL_ALL_GATHER = 2005,
+    BUILDER_NCCL_GROUP_END = 2031,
+    BUILDER_NCCL_GROUP_SIMULATE_END = 2032,
+    BUILDER_NCCL_SEND = 2070,
+    BUILDER_NCCL_RECV = 2071,
 };
 
 /* Sizes of the parts. 0 means the default in brackets; capacities other than ring_records are rounded up to whole

@@ -162,6 +162,9 @@ static void test_launch_becomes_a_record_and_a_row(void **state) {
     harvester_round();
     assert_int_equal(progress.started, 1);
     assert_int_equal(progress.completed, 0);
+    assert_int_equal(progress.begun_op, 1);
+    assert_in_range(progress.begun_ns, at, os_monotonic_ns());
+    assert_int_equal(progress.ended_op, 0);
     fake_run(stream, 1, at + 2 * MS, 0);
     assert_true(harvester_round());
     const struct record *r = next_record(RECORD_GPU);
@@ -172,6 +175,7 @@ static void test_launch_becomes_a_record_and_a_row(void **state) {
     assert_int_equal(r->comm, COMM);
     assert_int_equal(r->tag, device);
     assert_int_equal(progress.completed, 1);
+    assert_int_equal(progress.ended_op, 1);
     const struct operation_row *row = row_of(CALL, 4096);
     assert_int_equal(row->count, 1);
     assert_int_equal(row->time_total, r->t1 - r->t0);
@@ -387,6 +391,8 @@ static void test_failed_query_is_a_loss_and_no_end(void **state) {
     harvester_round();
     assert_int_equal(losses()->gpu_failed, 1);
     assert_int_equal(progress.completed, 0);
+    assert_int_equal(progress.ended_op, 0);
+    assert_int_equal(progress.unfollowed_op, 1);
     assert_null(next_record(RECORD_GPU));
     fake.query_error = 0;
     assert_non_null(enqueue(stream, 2));

@@ -47,6 +47,9 @@ static void whatever_a_process_does_shows(void **state) {
     assert_int_not_equal(dump_look(dump), look);
     progress->enqueued--;
     assert_int_equal(dump_look(dump), look);
+    progress->ended_op++; /* a GPU came on */
+    assert_int_not_equal(dump_look(dump), look);
+    progress->ended_op--;
     slot->call = BUILDER_ALLREDUCE;
     assert_int_not_equal(dump_look(dump), look);
     slot->call = 0;

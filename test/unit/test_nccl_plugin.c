@@ -207,6 +207,8 @@ static void test_first_start_to_last_stop(void **state) {
     harvester_round();
     assert_int_equal(progress.started, 1);
     assert_int_equal(progress.completed, 0);
+    assert_int_equal(progress.begun_op, 3);
+    assert_int_equal(progress.ended_op, 0);
     channel_ends(a, now + 50);
     assert_false(harvester_round() && next_record(RECORD_KERNEL));
     channel_ends(b, now + 40);
@@ -218,6 +220,7 @@ static void test_first_start_to_last_stop(void **state) {
     assert_int_equal(r->op, 3);
     assert_int_equal(r->comm, COMM);
     assert_int_equal(progress.completed, 1);
+    assert_int_equal(progress.ended_op, 3);
     assert_null(next_record(RECORD_KERNEL));
 }
 
@@ -359,6 +362,7 @@ static void test_replays_point_at_their_capture(void **state) {
         assert_true(r->flags & FLAG_CAPTURED);
     }
     assert_int_equal(progress.completed, 0);
+    assert_int_equal(progress.ended_op, 0);
     ncclProfiler_v5.finalize(context);
     assert_null(task(captured, announcement(), 1));
     assert_int_equal(ncclProfiler_v5.init(&context, 1, &mask, NULL, 1, 4, 0, NULL), 0);

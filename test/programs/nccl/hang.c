@@ -14,7 +14,12 @@
 #include "test/standin/cudart_api.h"
 #include "test/standin/nccl_api.h"
 
-enum { GOOD = 800, /* more than the smallest ring and its windows hold */ VALUES = 1024, TRIES = 3000 };
+enum {
+    GOOD = 800, /* more than the smallest ring and its windows hold */
+    VALUES = 1024,
+    MESSAGE = 1 << 20, /* values: more than the library holds on the way */
+    GOOD_MESSAGES = 20
+};
 
 #define NEED(call)                                                                                                     \
     do {                                                                                                               \
@@ -28,7 +33,7 @@ enum { GOOD = 800, /* more than the smallest ring and its windows hold */ VALUES
 static int rank, size;
 static ncclComm_t comm;
 static cudaStream_t stream;
-static float *values;
+static float *values, *message;
 
 static void reduce(size_t count) {
     NEED(ncclAllReduce(values, values, count, ncclFloat32, ncclSum, comm, stream));
@@ -75,10 +80,111 @@ static void group(void) {
     NEED(ncclGroupEnd());
 }
 
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static void send_to(int peer, ncclComm_t on) {
+    NEED(ncclSend(message, MESSAGE, ncclFloat32, peer, on, stream));
+}
+
+static void receive_from(int peer, ncclComm_t on) {
+    NEED(ncclRecv(message, MESSAGE, ncclFloat32, peer, on, stream));
+}
+
+static int next(void) {
+    return (rank + 1) % size;
+}
+
+static int previous(void) {
+    return (rank + size - 1) % size;
+}
+
+/* In one group a send and a receive never wait for each other. */
+static void pass_on(void) {
+    for (int i = 0; i < GOOD_MESSAGES; i++) {
+        NEED(ncclGroupStart());
+        send_to(next(), comm);
+        receive_from(previous(), comm);
+        NEED(ncclGroupEnd());
+        NEED(cudaStreamSynchronize(stream));
+    }
+}
+
+/* Everybody receives before he sends, in one stream. */
+static void ring(void) {
+    pass_on();
+    receive_from(previous(), comm);
+    send_to(next(), comm);
+}
+
+/* The same, waiting in between. */
+static void ring_waiting(void) {
+    pass_on();
+    receive_from(previous(), comm);
+    NEED(cudaStreamSynchronize(stream));
+    send_to(next(), comm);
+}
+
+/* Rank 0 sends what rank 1 never receives; all others come to the next collective. */
+static void unreceived(void) {
+    pass_on();
+    if (rank == 0)
+        send_to(1, comm);
+    if (rank == 1)
+        sleep(600);
+    reduce(VALUES);
+}
+
+/* Ranks 0 and 1 exchange on two communicators, one after the other, in different orders. */
+static void crossed(void) {
+    ncclComm_t other;
+    NEED(ncclCommSplit(comm, 0, rank, &other, NULL));
+    pass_on();
+    if (rank == 0) {
+        send_to(1, comm);
+        receive_from(1, other);
+    }
+    if (rank == 1) {
+        send_to(0, other);
+        receive_from(0, comm);
+    }
+    reduce(VALUES);
+}
+
+/* Nothing is wrong: two ranks pass something to and fro on two communicators and two streams, for ever. */
+static void to_and_fro(void) {
+    ncclComm_t other;
+    cudaStream_t second;
+    NEED(ncclCommSplit(comm, 0, rank, &other, NULL));
+    NEED(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
+    for (;;) {
+        NEED(ncclGroupStart());
+        send_to(next(), comm);
+        receive_from(previous(), comm);
+        NEED(ncclGroupEnd());
+        if (rank % 2 == 0)
+            NEED(ncclSend(values, VALUES, ncclFloat32, rank ^ 1, other, second));
+        else
+            NEED(ncclRecv(values, VALUES, ncclFloat32, rank ^ 1, other, second));
+        NEED(cudaStreamSynchronize(stream));
+        if (rank == 1)
+            usleep(20000);
+        NEED(cudaStreamSynchronize(second));
+    }
+}
+
 static const struct {
     const char *name;
     void (*hang)(void);
-} modes[] = {{"absent", absent}, {"stream", stream_blocked}, {"count", count}, {"skipped", skipped}, {"group", group}};
+} modes[] = {{"absent", absent},
+             {"stream", stream_blocked},
+             {"count", count},
+             {"skipped", skipped},
+             {"group", group},
+             {"ring", ring},
+             {"ring_waiting", ring_waiting},
+             {"unreceived", unreceived},
+             {"crossed", crossed},
+             {"to_and_fro", to_and_fro}};
 
 int main(int argc, char **argv) {
     rank = atoi(getenv("RANK"));
@@ -86,6 +192,7 @@ int main(int argc, char **argv) {
     NEED(cudaSetDevice(rank));
     NEED(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     NEED(cudaMalloc((void **)&values, VALUES * sizeof *values));
+    NEED(cudaMalloc((void **)&message, MESSAGE * sizeof *message));
     NEED(ncclCommInitRank(&comm, size, unique_id_exchange(getenv("TRAIN_ID_FILE"), rank), rank));
     for (int i = 0; i < GOOD; i++) {
         reduce(VALUES - (size_t)i);
