@@ -112,24 +112,50 @@ static uint64_t second_anchor(const struct dump *dump, uint32_t device, const st
     return second;
 }
 
-/* Once each GPU has a second anchor, the first ones tell of nothing any more. */
+/* Wider ones than this are kept only where there is no other (shim/gpu/device_clock.c): then the next one follows
+ * within a quarter of a second, otherwise after seconds. */
+#define ANCHOR_WIDE_NS 100000u
+
+static bool has_wide_first(const struct dump *dump) {
+    const struct device_anchor *first;
+    for (uint32_t d = 0; d < dump->device_count; d++) {
+        second_anchor(dump, d, &first);
+        if (first && first->width_ns > ANCHOR_WIDE_NS)
+            return true;
+    }
+    return false;
+}
+
+/* Adds a GPU to those of the dump. Where `keep_narrow` a first anchor that is no wider than others counts as one of
+ * them: the next may come after the end of the job. */
+static void settle_device(const struct common_clock *clock, size_t index, uint32_t device, bool keep_narrow,
+                          struct device_settled *found) {
+    const struct dump *dump = clock->dumps[index];
+    const struct device_anchor *first;
+    uint64_t second = second_anchor(dump, device, &first);
+    if (!first)
+        return;
+    bool keep = keep_narrow && first->width_ns <= ANCHOR_WIDE_NS;
+    /* what was read against the first one may seem to be later than it was */
+    int64_t at = keep                   ? INT64_MIN
+                 : second == UINT64_MAX ? INT64_MAX
+                                        : add_ns(device_to_common(clock, index, second), half_width(first->width_ns));
+    found->at_ns = at > found->at_ns ? at : found->at_ns;
+    for (uint32_t i = 0; i < dump->device_anchor_count; i++) {
+        const struct device_anchor *anchor = &dump->device_anchors[i];
+        bool counts = is_settled(anchor, device) && (keep || anchor != first);
+        int64_t half = counts ? half_width(anchor->width_ns) : 0;
+        found->error_ns = half > found->error_ns ? half : found->error_ns;
+    }
+}
+
+/* From when on the wide anchors that GPUs began with tell of nothing any more. */
 static struct device_settled settled(const struct common_clock *clock, size_t index) {
     const struct dump *dump = clock->dumps[index];
     struct device_settled found = {INT64_MIN, 0};
-    for (uint32_t d = 0; d < dump->device_count; d++) {
-        const struct device_anchor *first;
-        uint64_t second = second_anchor(dump, d, &first);
-        /* what was read against the first one may seem to be later than it was */
-        int64_t at = second == UINT64_MAX ? INT64_MAX
-                                          : add_ns(device_to_common(clock, index, second), half_width(first->width_ns));
-        if (first)
-            found.at_ns = at > found.at_ns ? at : found.at_ns;
-        for (uint32_t i = 0; first && i < dump->device_anchor_count; i++) {
-            const struct device_anchor *anchor = &dump->device_anchors[i];
-            int64_t half = anchor != first && is_settled(anchor, d) ? half_width(anchor->width_ns) : 0;
-            found.error_ns = half > found.error_ns ? half : found.error_ns;
-        }
-    }
+    bool keep_narrow = has_wide_first(dump);
+    for (uint32_t d = 0; d < dump->device_count; d++)
+        settle_device(clock, index, d, keep_narrow, &found);
     return found.error_ns > 0 ? found : (struct device_settled){INT64_MAX, 0};
 }
 

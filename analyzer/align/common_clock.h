@@ -50,8 +50,8 @@ struct clock_host {
     size_t first_dump;
 };
 
-/* A process's first anchor of a GPU may be much wider than all later ones: once there is a second one, times are better
- * known. */
+/* A process's first anchor of a GPU may be much wider than all later ones: once each GPU that begins so has a second
+ * one, times are better known. */
 struct device_settled {
     int64_t at_ns; /* common */
     int64_t error_ns;

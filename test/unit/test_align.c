@@ -143,6 +143,41 @@ static void many_exits_are_thinned_alike_on_both_hosts(void **state) {
     scene_close(&job);
 }
 
+/* How far off the GPUs of a process of two are at `at_ns`. GPU 0's anchors are `first` ns wide at the beginning and 20
+ * us a second later, GPU 1 has one of `other` ns alone. */
+static int64_t error_of_gpus(uint64_t first, uint64_t other, int64_t at_ns) {
+    const struct dump_plan plan = {.world_size = 1, .devices = 8};
+    struct dump_builder *builder = dump_builder_new(&plan);
+    dump_builder_anchor(builder, 0, 0, 1000000000, 0);
+    dump_builder_device(builder, 1000, first);
+    dump_builder_device(builder, 1000, other);
+    struct device_anchor *anchors = dump_builder_contents(builder, SECTION_DEVICE_ANCHORS, 0);
+    anchors[2] = (struct device_anchor){
+        .version = 2, .device = 0, .source = SOURCE_GPU_EVENT, .monotonic_ns = 1000000000, .width_ns = 20000};
+    size_t bytes;
+    const void *data = dump_builder_data(builder, &bytes);
+    struct dump *dump = dump_open_buffer("gpus", data, bytes);
+    struct common_clock clock;
+    assert_non_null(dump);
+    assert_true(common_clock_build(&clock, &dump, 1));
+    int64_t error = device_error_at(&clock, 0, at_ns);
+    common_clock_free(&clock);
+    dump_close(dump);
+    dump_builder_free(builder);
+    return error;
+}
+
+/* The next anchor of a GPU whose first is narrow comes after the end of a short job. */
+static void a_wide_first_anchor_of_one_gpu_counts_until_its_second(void **state) {
+    (void)state;
+    const int64_t early = 900000000, late = 1100000000;
+    assert_int_equal(error_of_gpus(2000000, 80000, early), 1000000);
+    assert_int_equal(error_of_gpus(2000000, 80000, late), 40000);
+    assert_int_equal(error_of_gpus(2000000, 160000, late), 1000000); /* nothing better is known of GPU 1 */
+    assert_int_equal(error_of_gpus(90000, 80000, early), 45000);
+    assert_int_equal(error_of_gpus(90000, 80000, late), 45000);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_of_one_host_share_a_clock),
@@ -151,6 +186,7 @@ int main(void) {
         cmocka_unit_test(exits_give_another_hosts_offset),
         cmocka_unit_test(without_common_exits_the_error_is_unknown),
         cmocka_unit_test(many_exits_are_thinned_alike_on_both_hosts),
+        cmocka_unit_test(a_wide_first_anchor_of_one_gpu_counts_until_its_second),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
