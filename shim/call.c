@@ -13,6 +13,11 @@ enum id_taken {
 #undef CALL
     ID_TAKEN_2072 = 2072,
     ID_TAKEN_2073 = 2073,
+    ID_TAKEN_2074 = 2074,
+    ID_TAKEN_2075 = 2075,
+    ID_TAKEN_2076 = 2076,
+    ID_TAKEN_2077 = 2077,
+    ID_TAKEN_2078 = 2078,
 };
 
 const struct call commtap_calls[] = {
@@ -25,7 +30,14 @@ const unsigned commtap_call_count = CALL_INDEX_COUNT;
 
 _Static_assert(sizeof(commtap_calls) / sizeof(commtap_calls[0]) == CALL_INDEX_COUNT, "one index per row");
 
-/* Ids beside those of calls.def, which leaves them free. busbw as nccl-tests tells it: sendrecv_perf, alltoall_perf. */
+#define COLLECTIVES(ID, NAME, BUSBW, TORCH)                                                                            \
+    {                                                                                                                  \
+        .id = (ID), .api = API_NCCL, .kind = KIND_NCCL_GROUP_END, .busbw = (BUSBW), .name = NAME " (coalesced)",       \
+        .torch = (TORCH)                                                                                               \
+    }
+
+/* Ids beside those of calls.def, which leaves them free. busbw as nccl-tests tells it: sendrecv_perf, alltoall_perf;
+ * that of collectives together is that of each. */
 const struct call commtap_patterns[PATTERN_COUNT] = {
     [PATTERN_EXCHANGE] =
         {.id = 2072, .api = API_NCCL, .kind = KIND_NCCL_GROUP_END, .busbw = BUSBW_ONE, .name = "ncclSend+ncclRecv"},
@@ -35,6 +47,11 @@ const struct call commtap_patterns[PATTERN_COUNT] = {
                             .busbw = BUSBW_SHARE,
                             .name = "ncclSend+ncclRecv (all-to-all)",
                             .torch = "all_to_all_single"},
+    [PATTERN_ALL_REDUCES] = COLLECTIVES(2074, "ncclAllReduce", BUSBW_ALLREDUCE, "all_reduce"),
+    [PATTERN_BROADCASTS] = COLLECTIVES(2075, "ncclBroadcast", BUSBW_ONE, "broadcast"),
+    [PATTERN_REDUCES] = COLLECTIVES(2076, "ncclReduce", BUSBW_ONE, "reduce"),
+    [PATTERN_ALL_GATHERS] = COLLECTIVES(2077, "ncclAllGather", BUSBW_SHARE, "all_gather_into_tensor"),
+    [PATTERN_REDUCE_SCATTERS] = COLLECTIVES(2078, "ncclReduceScatter", BUSBW_SHARE, "reduce_scatter_tensor"),
 };
 
 struct kind_properties {

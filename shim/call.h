@@ -185,7 +185,17 @@ extern const unsigned commtap_call_count;
 
 /* What a launch of several calls is counted under that are one operation together. No function: nothing is intercepted.
  * Dumps list them behind the table. */
-enum launch_pattern { PATTERN_EXCHANGE, PATTERN_ALL_TO_ALL, PATTERN_COUNT };
+enum launch_pattern {
+    PATTERN_EXCHANGE,
+    PATTERN_ALL_TO_ALL,
+    PATTERN_ALL_REDUCES, /* from here on collectives of one kind that differ in size, or are too many to be counted each
+                          */
+    PATTERN_BROADCASTS,
+    PATTERN_REDUCES,
+    PATTERN_ALL_GATHERS,
+    PATTERN_REDUCE_SCATTERS,
+    PATTERN_COUNT
+};
 extern const struct call commtap_patterns[PATTERN_COUNT];
 
 /* Index of each row in commtap_calls, so that wrappers reach their row without a search. */

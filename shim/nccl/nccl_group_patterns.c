@@ -81,16 +81,38 @@ static bool are_alike(const struct group_pattern *p, uint32_t operations) {
     return !p->other_size && operations <= PARTS_MAX && (one_way || (!p->other_call && !p->sends && !p->receives));
 }
 
+/* Collectives of one kind that are not alike, as gradients and parameters of different sizes are reduced and gathered
+ * in one group: one operation of the sum of their bytes. True where they are that. */
+static bool settle_collectives(const struct group_pattern *p, struct gpu_launch *launch) {
+    static const struct {
+        uint16_t index;
+        uint16_t pattern;
+    } kinds[] = {{INDEX_ncclAllReduce, PATTERN_ALL_REDUCES},
+                 {INDEX_ncclBroadcast, PATTERN_BROADCASTS},
+                 {INDEX_ncclReduce, PATTERN_REDUCES},
+                 {INDEX_ncclAllGather, PATTERN_ALL_GATHERS},
+                 {INDEX_ncclReduceScatter, PATTERN_REDUCE_SCATTERS}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !p->other_call && !p->sends && !p->receives; i++) {
+        uint16_t id = commtap_calls[kinds[i].index].id;
+        if (p->one_call != id && p->one_call != id + NCCL_CONFIG_IDS)
+            continue;
+        launch->call = commtap_patterns[kinds[i].pattern].id;
+        return true;
+    }
+    return false;
+}
+
 void group_pattern_settle(const struct group_pattern *p, uint32_t operations, struct gpu_launch *launch) {
     if (launch->bytes == BYTES_UNKNOWN)
         return;
+    bool together = false;
     if (are_alike(p, operations)) {
         launch->call = p->one_call;
         launch->parts = launch->count = (uint16_t)operations;
-    } else {
+    } else if (!(together = settle_collectives(p, launch))) {
         settle_messages(p, operations, launch);
     }
-    if (launch->parts == 0)
+    if (launch->parts == 0 && !together)
         return;
     launch->dtype = p->other_size ? launch->dtype : p->one_dtype;
     if (launch->flags & FLAG_COLLECTIVE) {

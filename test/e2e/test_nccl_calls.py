@@ -170,6 +170,19 @@ def test_groups_are_called_what_they_are_together(tmp_path):
     assert all(a["end_ns"] < b["start_ns"] + length / 2 for a, b, length in zip(first, second, lasted))
 
 
+def test_collectives_of_one_kind_in_a_group_have_a_name_and_a_bandwidth(tmp_path):
+    """Five rounds on three ranks: gathers of 10, 20 and 30 numbers of each rank, and 300 reductions of four."""
+    directory, books = play("coalesced", 3, tmp_path)
+    agree(directory, books)
+    rows = [row for row in jobs.summary(directory)["summary"] if row["source"] == "gpu-event"]
+    assert {(row["op"], row["bytes"]): row["count"] for row in rows} == {
+        ("ncclAllGather (coalesced)", 3 * 240): 15, ("ncclAllReduce (coalesced)", 300 * 16): 15}
+    for row in rows:
+        factor = 2 / 3 if row["op"].startswith("ncclAllGather") else 4 / 3
+        assert row["busbw_gb_per_s"] == pytest.approx(factor * row["bytes"] * 15 / row["time_total_us"] / 1e3)
+    assert "all_gather_into_tensor\n" in jobs.commtap("summary", "--compat", "deepspeed", directory).stdout
+
+
 def test_communicators_are_named_alike(tmp_path):
     """Children by parent, number and color; a handle that comes back is another communicator."""
     directory, _ = play("all", 4, tmp_path)

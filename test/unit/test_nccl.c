@@ -179,6 +179,7 @@ static struct gpu_launch settle(const struct member *members, uint32_t count) {
 static void groups_are_named_for_what_they_are_together(void **state) {
     (void)state;
     enum { ALL_TO_ALL = 2073, EXCHANGE = 2072, GROUP = 2031, SEND = 2070, RECV = 2071, ALL_REDUCE = 2040 };
+    enum { ALL_REDUCES = 2074, ALL_GATHERS = 2077 };
     static const struct {
         uint16_t call;
         uint32_t operations, rows; /* how many its row counts */
@@ -207,7 +208,9 @@ static void groups_are_named_for_what_they_are_together(void **state) {
         {SEND, 3, 3, 64, {S(0), S(2), S(3)}},
         {RECV, 2, 2, 64, {R(2), R(2)}},
         {ALL_REDUCE, 3, 3, 64, {A(64, 5), A(64, 5), A(64, 5)}},
-        {GROUP, 2, 1, 192, {A(64, 5), A(128, 5)}},
+        {ALL_REDUCES, 2, 1, 192, {A(64, 5), A(128, 5)}},
+        {ALL_GATHERS, 2, 1, 192, {{INDEX_ncclAllGather, PEER_NONE, 64, 5}, {INDEX_ncclAllGather, PEER_NONE, 128, 5}}},
+        {GROUP, 2, 1, 192, {{INDEX_ncclBroadcast, 0, 64, 5}, {INDEX_ncclBroadcast, 1, 128, 5}}},
         {GROUP, 2, 1, 128, {A(64, 5), {INDEX_ncclReduce, 0, 64, 5}}},
         {GROUP, 2, 1, 128, {{INDEX_ncclReduce, 1, 64, 5}, {INDEX_ncclReduce, 0, 64, 5}}},
     };
@@ -218,6 +221,14 @@ static void groups_are_named_for_what_they_are_together(void **state) {
         assert_int_equal(launch_bytes_of_one(&launch), cases[i].each);
         assert_int_equal(launch.stack, cases[i].call == GROUP ? 99 : 5);
     }
+    struct member many[257];
+    for (unsigned i = 0; i < 257; i++)
+        many[i] = (struct member)A(64, 5);
+    assert_int_equal(settle(many, 256).call, ALL_REDUCE);
+    assert_int_equal(launch_count(&(struct gpu_launch){.count = settle(many, 256).count}), 256);
+    assert_int_equal(settle(many, 257).call, ALL_REDUCES); /* more than a record can count */
+    assert_int_equal(settle(many, 257).bytes, 257 * 64);
+    assert_int_equal(settle(many, 257).count, 0);
     struct gpu_launch places = settle((struct member[]){A(64, 5), A(64, 6)}, 2);
     assert_int_equal(places.call, ALL_REDUCE);
     assert_int_equal(places.stack, 99); /* of no call site in particular */

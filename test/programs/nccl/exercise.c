@@ -225,6 +225,23 @@ static void scene_patterns(void) {
     end(comm);
 }
 
+/* Collectives of one kind in a group: of different sizes, as PyTorch coalesces them, and more than a record counts. */
+static void scene_coalesced(void) {
+    ncclComm_t comm = make_communicator();
+    for (int round = 0; round < 5; round++) {
+        CALL(0, ncclGroupStart);
+        for (size_t i = 1; i <= 3; i++)
+            CALL((size_t)ranks * BYTES(10 * i), ncclAllGather, from, to, 10 * i, ncclFloat32, comm, stream);
+        CALL(0, ncclGroupEnd);
+        CALL(0, ncclGroupStart);
+        for (int i = 0; i < 300; i++)
+            CALL(BYTES(4), ncclAllReduce, from, to, 4, ncclFloat32, ncclSum, comm, stream);
+        CALL(0, ncclGroupEnd);
+        settle();
+    }
+    end(comm);
+}
+
 /* Reductions outside of what a profiler is to look at go into no book. */
 static void scene_profiled(void) {
     ncclComm_t comm = make_communicator();
@@ -447,6 +464,7 @@ static const struct scene {
 } scenes[] = {
     {"all", scene_all},
     {"patterns", scene_patterns},
+    {"coalesced", scene_coalesced},
     {"profiled", scene_profiled},
     {"alone", scene_alone},
     {"devices", scene_devices},
