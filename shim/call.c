@@ -18,6 +18,10 @@ enum id_taken {
     ID_TAKEN_2076 = 2076,
     ID_TAKEN_2077 = 2077,
     ID_TAKEN_2078 = 2078,
+    ID_TAKEN_2100 = 2100,
+    ID_TAKEN_2101 = 2101,
+    ID_TAKEN_2102 = 2102,
+    ID_TAKEN_2103 = 2103,
 };
 
 const struct call commtap_calls[] = {
@@ -30,28 +34,24 @@ const unsigned commtap_call_count = CALL_INDEX_COUNT;
 
 _Static_assert(sizeof(commtap_calls) / sizeof(commtap_calls[0]) == CALL_INDEX_COUNT, "one index per row");
 
-#define COLLECTIVES(ID, NAME, BUSBW, TORCH)                                                                            \
-    {                                                                                                                  \
-        .id = (ID), .api = API_NCCL, .kind = KIND_NCCL_GROUP_END, .busbw = (BUSBW), .name = NAME " (coalesced)",       \
-        .torch = (TORCH)                                                                                               \
-    }
+#define TOGETHER(ID, NAME, BUSBW, TORCH)                                                                               \
+    { .id = (ID), .api = API_NCCL, .kind = KIND_NCCL_GROUP_END, .busbw = (BUSBW), .name = (NAME), .torch = (TORCH) }
+#define COALESCED(ID, NAME, BUSBW, TORCH) TOGETHER(ID, NAME " (coalesced)", BUSBW, TORCH)
 
 /* Ids beside those of calls.def, which leaves them free. busbw as nccl-tests tells it: sendrecv_perf, alltoall_perf;
  * that of collectives together is that of each. */
 const struct call commtap_patterns[PATTERN_COUNT] = {
-    [PATTERN_EXCHANGE] =
-        {.id = 2072, .api = API_NCCL, .kind = KIND_NCCL_GROUP_END, .busbw = BUSBW_ONE, .name = "ncclSend+ncclRecv"},
-    [PATTERN_ALL_TO_ALL] = {.id = 2073,
-                            .api = API_NCCL,
-                            .kind = KIND_NCCL_GROUP_END,
-                            .busbw = BUSBW_SHARE,
-                            .name = "ncclSend+ncclRecv (all-to-all)",
-                            .torch = "all_to_all_single"},
-    [PATTERN_ALL_REDUCES] = COLLECTIVES(2074, "ncclAllReduce", BUSBW_ALLREDUCE, "all_reduce"),
-    [PATTERN_BROADCASTS] = COLLECTIVES(2075, "ncclBroadcast", BUSBW_ONE, "broadcast"),
-    [PATTERN_REDUCES] = COLLECTIVES(2076, "ncclReduce", BUSBW_ONE, "reduce"),
-    [PATTERN_ALL_GATHERS] = COLLECTIVES(2077, "ncclAllGather", BUSBW_SHARE, "all_gather_into_tensor"),
-    [PATTERN_REDUCE_SCATTERS] = COLLECTIVES(2078, "ncclReduceScatter", BUSBW_SHARE, "reduce_scatter_tensor"),
+    [PATTERN_EXCHANGE] = TOGETHER(2072, "ncclSend+ncclRecv", BUSBW_ONE, ""),
+    [PATTERN_ALL_TO_ALL] = TOGETHER(2073, "ncclSend+ncclRecv (all-to-all)", BUSBW_SHARE, "all_to_all_single"),
+    [PATTERN_ALL_REDUCES] = COALESCED(2074, "ncclAllReduce", BUSBW_ALLREDUCE, "all_reduce"),
+    [PATTERN_BROADCASTS] = COALESCED(2075, "ncclBroadcast", BUSBW_ONE, "broadcast"),
+    [PATTERN_REDUCES] = COALESCED(2076, "ncclReduce", BUSBW_ONE, "reduce"),
+    [PATTERN_ALL_GATHERS] = COALESCED(2077, "ncclAllGather", BUSBW_SHARE, "all_gather_into_tensor"),
+    [PATTERN_REDUCE_SCATTERS] = COALESCED(2078, "ncclReduceScatter", BUSBW_SHARE, "reduce_scatter_tensor"),
+    [PATTERN_SENDS] = COALESCED(2100, "ncclSend", BUSBW_ONE, "send"),
+    [PATTERN_RECEIVES] = COALESCED(2101, "ncclRecv", BUSBW_ONE, "recv"),
+    [PATTERN_GATHER_OF_BROADCASTS] = TOGETHER(2102, "ncclBroadcast (all-gather)", BUSBW_SHARE, "all_gather"),
+    [PATTERN_SCATTER_OF_REDUCES] = TOGETHER(2103, "ncclReduce (reduce-scatter)", BUSBW_SHARE, "reduce_scatter"),
 };
 
 struct kind_properties {

@@ -194,6 +194,10 @@ enum launch_pattern {
     PATTERN_REDUCES,
     PATTERN_ALL_GATHERS,
     PATTERN_REDUCE_SCATTERS,
+    PATTERN_SENDS, /* the same of messages that go one way */
+    PATTERN_RECEIVES,
+    PATTERN_GATHER_OF_BROADCASTS, /* every rank is the root of one */
+    PATTERN_SCATTER_OF_REDUCES,
     PATTERN_COUNT
 };
 extern const struct call commtap_patterns[PATTERN_COUNT];

@@ -289,7 +289,7 @@ struct dump_header {
 
     /* since 2.5 */
     uint32_t orders_waiting; /* 1: there are wishes that the process has not read; its calls look here */
-    uint32_t orders_reserved;
+    uint32_t lived_on_ms; /* imports: how long the process may have lived after its last record, ms + 1; 0: not known */
     struct order_wishes order_wishes;
     struct order_answer order_answer;
 

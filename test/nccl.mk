@@ -8,7 +8,7 @@ NCCL_PROGRAM_FLAGS := -std=c11 -D_GNU_SOURCE -O1 -g $(WARNINGS) -I. -pthread
 NCCL_COPIES := 0 1 2 3 4 5
 
 .PHONY: programs-nccl
-programs-nccl: $(addprefix $(NCCL_PROGRAMS)/,exercise exercise-looked-up exercise.so host rounds grid gpus accounts ordered \
+programs-nccl: $(addprefix $(NCCL_PROGRAMS)/,exercise exercise-looked-up exercise.so host rounds grid gpus accounts launches ordered \
     $(MPIS:%=mixed-%) $(NCCL_COPIES:%=asks-%.so))
 programs: programs-nccl $(BUILD)/test/standin/nccl_test/recorder.so
 
@@ -26,6 +26,10 @@ $(NCCL_PROGRAMS)/exercise-looked-up: $(NCCL_EXERCISE) | standin
 	$(CC) $(NCCL_PROGRAM_FLAGS) -DLOOKED_UP $< -o $@ -L$(STANDIN) -lcudart -ldl
 
 $(NCCL_PROGRAMS)/rounds: test/programs/nccl/rounds.c test/programs/nccl/unique_id.h test/standin/nccl_api.h test/standin/cudart_api.h | standin
+	@mkdir -p $(@D)
+	$(CC) $(NCCL_PROGRAM_FLAGS) $< -o $@ -L$(STANDIN) -lnccl -lcudart
+
+$(NCCL_PROGRAMS)/launches: test/programs/nccl/launches.c test/programs/nccl/unique_id.h test/standin/nccl_api.h test/standin/cudart_api.h | standin
 	@mkdir -p $(@D)
 	$(CC) $(NCCL_PROGRAM_FLAGS) $< -o $@ -L$(STANDIN) -lnccl -lcudart
 

@@ -9,8 +9,10 @@ struct facts frame_facts(const struct call_frame *f, enum record_kind kind, int3
 
 void record_frame_rare(const struct call_frame *f, enum record_kind kind, int32_t tag, uint32_t seq, uint32_t op) {
     const struct facts facts = frame_facts(f, kind, tag);
-    uint32_t template = ring_write_rare(f->self->lane, &facts, &(struct record_moment){f->t0, f->t1, seq, op});
-    if (f->cached && !f->result)
+    bool remembers = f->cached && !f->result;
+    uint32_t template =
+        ring_write_rare(f->self->lane, &facts, &(struct record_moment){f->t0, f->t1, seq, op}, remembers);
+    if (remembers)
         template_learn(&f->cached->recorded, f->bytes, tag, f->flags, template);
 }
 

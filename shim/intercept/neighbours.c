@@ -19,6 +19,7 @@
 #define LOOKED_AT_MOST 32u   /* in one beat; each look is a system call of 1 to 2 us */
 #define LISTED_MOST    1024u /* calls for a part of the directory, each of 100 names and more */
 #define DIGITS         16u
+#define LONG_AGO_NS    UINT64_C(3600000000000) /* twice the half hour for which torch lets ranks wait for each other */
 
 static struct {
     struct beat_row *rows; /* in the dump */
@@ -115,14 +116,15 @@ uint32_t neighbours_before(int64_t *pids, uint32_t most, uint32_t *known) {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static void add_row(uint64_t dump, int64_t pid, bool before) {
+static struct beat_row *add_row(uint64_t dump, int64_t pid, bool before, uint64_t seen_ns) {
     struct beat_row *row = &neighbours.rows[neighbours.used];
     if (neighbours.used == ROWS || !dumpfile_make_room(&recorder.file, row, sizeof *row))
-        return;
+        return NULL;
     neighbours.before[neighbours.used++] = before;
     row->pid = pid;
-    row->seen_ns = os_monotonic_ns();
+    row->seen_ns = seen_ns;
     __atomic_store_n(&row->dump, dump, __ATOMIC_RELEASE);
+    return row;
 }
 
 bool neighbours_begin(void) {
@@ -132,7 +134,7 @@ bool neighbours_begin(void) {
     neighbours.rows = dumpfile_next_section(&recorder.file, SECTION_BEATS, 0, ROWS, sizeof *neighbours.rows);
     if (!neighbours.rows)
         return false;
-    add_row(own, recorder.header->pid, false);
+    add_row(own, recorder.header->pid, false, os_monotonic_ns());
     return neighbours.used == 1;
 }
 
@@ -161,6 +163,23 @@ static bool comes_before(const struct dump_header *header) {
                                 : header->pid < own->pid;
 }
 
+/* When a process began to record; 0: it has another clock, or so long ago that it is of another start. */
+static uint64_t began_ns(const struct dump_header *header) {
+    uint64_t now = ticks(), began = header->activated_ticks;
+    if (header->clock_kind != recorder.header->clock_kind || began == 0 || began > now)
+        return 0;
+    uint64_t since = anchors_ns(&recorder.anchors, now - began), now_ns = os_monotonic_ns();
+    return since < LONG_AGO_NS && since < now_ns ? now_ns - since : 0;
+}
+
+/* Who died before the first look is not there to be found, but its dump is: the others may wait for it. */
+static void add_dead(uint64_t dump, const struct dump_header *header) {
+    uint64_t began = began_ns(header);
+    struct beat_row *row = began ? add_row(dump, header->pid, comes_before(header), began) : NULL;
+    if (row)
+        __atomic_store_n(&row->gone_ns, os_monotonic_ns(), __ATOMIC_RELAXED);
+}
+
 static void consider(int directory, const char *name, uint64_t dump) {
     static struct dump_header header; /* threads may have small stacks */
     struct stat status;
@@ -170,8 +189,12 @@ static void consider(int directory, const char *name, uint64_t dump) {
     bool ours = os_fstat(fd, &status) && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
                 pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header;
     close(fd);
-    if (ours && is_neighbour(&header) && lives(header.pid))
-        add_row(dump, header.pid, comes_before(&header));
+    if (!ours || !is_neighbour(&header))
+        return;
+    if (lives(header.pid))
+        add_row(dump, header.pid, comes_before(&header), os_monotonic_ns());
+    else
+        add_dead(dump, &header);
 }
 
 /* What getdents64() gives. */

@@ -16,7 +16,8 @@
 bool neighbours_begin(void);
 
 /* Looks for processes that have begun to record: same job step, same machine, same user, process ids of the same
- * namespace. Those whose dumps lie elsewhere are not found. */
+ * namespace. Of those that are gone already, and did not end as they should, that is noted. Those whose dumps lie
+ * elsewhere are not found. */
 void neighbours_find(void);
 
 /* Notes which of them live, in turns where they are many; this one does. */

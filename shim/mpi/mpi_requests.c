@@ -39,7 +39,7 @@ static __attribute__((noinline)) void record_entry_rare(struct thread *self, con
                                                         enum record_kind kind, struct cached_call *cached) {
     const struct facts facts = entry_facts(e, kind);
     const struct record_moment moment = {e->t0, t1, e->seq, e->op};
-    uint32_t template = ring_write_rare(self->lane, &facts, &moment);
+    uint32_t template = ring_write_rare(self->lane, &facts, &moment, cached != NULL);
     if (cached)
         template_learn(&cached->done, e->bytes, e->tag, e->flags, template);
 }

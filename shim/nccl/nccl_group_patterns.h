@@ -19,7 +19,9 @@ struct group_pattern {
     uint32_t sends, receives;
     uint64_t sent_to, received_from;
     bool self;          /* this rank is among those that it sends to */
-    bool other_call;    /* not all are the first one's function, reduction, root or partner */
+    uint64_t roots;     /* those of collectives */
+    bool other_call;    /* not all are the first one's function or reduction */
+    bool other_peer;    /* ... root or partner */
     bool other_size;    /* ... bytes or type */
     bool other_place;   /* ... call site */
     uint64_t one_bytes; /* of the first one */

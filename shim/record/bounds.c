@@ -21,18 +21,31 @@ static uint64_t part_of(uint64_t quota, int64_t processes) {
     return quota && part == 0 ? 1 : part;
 }
 
-/* Where the launcher does not tell: no more than there are processors, which launchers keep to unless told otherwise.
- */
-static int64_t processes_here(const struct dump_header *identity) {
-    if (identity->local_size > 0)
-        return identity->local_size;
-    int64_t processors = sysconf(_SC_NPROCESSORS_ONLN);
-    return identity->world_size < processors ? identity->world_size : processors;
+/* Processors of this node that Slurm has given to the job, 0: it does not tell. */
+static int64_t processors_given(void) {
+    const char *text = getenv("SLURM_CPUS_ON_NODE");
+    int64_t given;
+    return text && parse_signed(text, &given) && given > 0 ? given : 0;
+}
+
+/* Other jobs may run on the node, and know nothing of this one. Each keeps to its part of the processors, none of which
+ * is given out twice: by Slurm to jobs, by launchers to processes, unless told otherwise. */
+static uint64_t part_of_node(uint64_t quota, const struct dump_header *identity) {
+    int64_t online = sysconf(_SC_NPROCESSORS_ONLN), given = processors_given(), processes = identity->local_size;
+    if (given == 0)
+        return part_of(quota, processes > online ? processes : online);
+    if (given > online)
+        given = online;
+    if (processes <= 0)
+        processes = identity->world_size < given ? identity->world_size : given;
+    uint64_t of_job =
+        quota / (uint64_t)online * (uint64_t)given + quota % (uint64_t)online * (uint64_t)given / (uint64_t)online;
+    return part_of(of_job > 0 ? of_job : 1, processes);
 }
 
 uint64_t bounds_quota(const struct dump_header *identity, const struct knobs *knobs) {
     uint64_t of_job = part_of(knobs->quota, identity->world_size);
-    uint64_t of_node = knobs->node_quota ? part_of(knobs->node_quota, processes_here(identity)) : 0;
+    uint64_t of_node = knobs->node_quota ? part_of_node(knobs->node_quota, identity) : 0;
     return !of_job || (of_node && of_node < of_job) ? of_node : of_job;
 }
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "shim/base/os.h"
+#include "shim/base/planted_link.h"
 #include "shim/record/storage.h"
 
 static bool join_path(char *to, size_t size, const char *directory, const char *run_id, uint64_t unique,
@@ -62,12 +63,10 @@ static bool look_at(const char *path, int how, struct stat *status) {
     return known;
 }
 
-/* In a directory that all may write to, a link of neither its owner nor ours leads where somebody else wants (Linux
- * follows none there itself where fs.protected_symlinks is set). `above` becomes what `path` leads to. */
+/* `above` becomes what `path` leads to. */
 static bool is_planted(const char *path, struct stat *above) {
     struct stat itself;
-    bool planted = look_at(path, O_NOFOLLOW, &itself) && S_ISLNK(itself.st_mode) && above->st_mode & S_IWOTH &&
-                   itself.st_uid != geteuid() && itself.st_uid != above->st_uid;
+    bool planted = look_at(path, O_NOFOLLOW, &itself) && is_planted_link(&itself, above);
     if (!look_at(path, 0, above))
         above->st_mode = 0;
     return planted;

@@ -215,7 +215,7 @@ static bool hits_a_function(const char *pattern, const char *end) {
 static const char *doubt_ops(const char *text) {
     for (const char *p = text; *p;) {
         const char *end = p + strcspn(p, ","), *pattern = p + (*p == '!');
-        if (pattern < end && !hits_a_function(pattern, end))
+        if (p < end && !hits_a_function(pattern, end))
             return "a pattern matches no function that is intercepted: ";
         p = *end ? end + 1 : end;
     }
@@ -266,6 +266,12 @@ static const char *doubt_stack_depth(const char *text) {
     return frames == knob_stack_depth(frames) ? NULL : "not from 1 to 1024, the nearest is used: ";
 }
 
+static const char *doubt_stack(const char *text) {
+    return knob_is_one_of(knob_words("COMMTAP_STACK"), text)
+               ? NULL
+               : "value not understood, none of off, site, native, python, full; full is used: ";
+}
+
 static const char *doubt_gpu_timing(const char *text) {
     return knob_is_one_of(knob_words("COMMTAP_GPU_TIMING"), text) ? NULL : "value not understood, auto is used: ";
 }
@@ -298,6 +304,7 @@ static const char *doubtful(const char *entry, size_t length) {
     DOUBT("COMMTAP_VERBOSE", doubt_verbose)
     DOUBT("COMMTAP_REGION", doubt_region)
     DOUBT("COMMTAP_RING", doubt_ring)
+    DOUBT("COMMTAP_STACK", doubt_stack)
     DOUBT("COMMTAP_STACK_DEPTH", doubt_stack_depth)
     DOUBT("COMMTAP_GPU_TIMING", doubt_gpu_timing)
     DOUBT("COMMTAP_KEEP", doubt_keep)

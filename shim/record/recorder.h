@@ -60,7 +60,7 @@ struct lane {
     bool shared;
     uint32_t ready; /* released once the above is filled */
     struct trace_window_writer trace_window;
-    uint64_t shed_to; /* head when a record was left out last: none was written since, if it is so still */
+    uint64_t shed_to; /* 1 + head when a record was left out last: if that still holds, none was written since */
 };
 
 /* Polls that found nothing, one after another: one record, which grows in its place while no other one follows it. */

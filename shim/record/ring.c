@@ -228,13 +228,13 @@ static bool is_shed(const struct lane *lane) {
 /* Of those in a row one has a ticket, which is missing as if it had been overwritten. Tickets of a page count on
  * without a gap: the next record begins another one. */
 static void leave_out(struct lane *lane) {
-    lane->state->records_shed++;
-    if (lane->head == lane->shed_to)
+    if (ring_leaves_out(lane, 1))
         return;
+    lane->state->records_shed++;
     lane->state->stretches_shed++;
     lane->pages.used = RING_PAGE_SLOTS;
     ring_count(lane, lane->head + 1);
-    lane->shed_to = lane->head;
+    lane->shed_to = lane->head + 1;
 }
 
 static uint32_t write_any(struct lane *lane, const struct facts *facts, const struct record_moment *moment) {
@@ -247,11 +247,15 @@ static uint32_t write_any(struct lane *lane, const struct facts *facts, const st
     return template & SLOT_EXPLICIT ? 0 : template;
 }
 
-uint32_t ring_write_rare(struct lane *lane, const struct facts *facts, const struct record_moment *moment) {
+uint32_t ring_write_rare(struct lane *lane, const struct facts *facts, const struct record_moment *moment,
+                         bool remembered) {
     if (!is_shed(lane))
         return write_any(lane, facts, moment);
     leave_out(lane);
-    return 0;
+    if (!remembered || !lane->pages.page)
+        return 0;
+    uint32_t template = template_find(lane->pages.templates, facts);
+    return template & SLOT_EXPLICIT ? 0 : template;
 }
 
 /* Where a record that alone has its template stands; NULL: it has another form, and cannot grow. */
@@ -354,6 +358,8 @@ void ring_add(struct lane *lane, const struct record *content) {
     row.bytes = content->bytes;
     memcpy(&facts, &row, sizeof facts);
     write_any(lane, &facts, &(struct record_moment){content->t0, content->t1, content->seq, content->op});
+    if (is_shed(lane)) /* behind it no other one finds a place by itself */
+        lane->pages.used = RING_PAGE_SLOTS;
 }
 
 void record_mark(struct thread *self, int32_t level) {

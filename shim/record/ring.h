@@ -94,11 +94,20 @@ struct record_place {
 void ring_add_poll_rare(struct lane *lane, struct poll_series *series, const struct facts *facts, uint64_t t0,
                         uint64_t t1);
 
+/* Counts `count` records that are left out for COMMTAP_BUDGET's sake, like the one before; that is all there is to do
+ * with them. False: none is left out, or they begin a stretch of such. */
+static ALWAYS_INLINE bool ring_leaves_out(struct lane *lane, uint32_t count) {
+    if (!recorder.records_shed || lane->shed_to != lane->head + 1)
+        return false;
+    lane->state->records_shed += count;
+    return true;
+}
+
 /* The series grows by that poll. False: it is for ring_add_poll_rare. */
-static ALWAYS_INLINE bool ring_add_poll(const struct lane *lane, struct poll_series *series, uint64_t t0, uint64_t t1) {
+static ALWAYS_INLINE bool ring_add_poll(struct lane *lane, struct poll_series *series, uint64_t t0, uint64_t t1) {
     uint64_t since = t1 - series->base, length = t1 - series->t0;
     if (unlikely(series->next != lane->head + 1 || t0 - series->left > recorder.poll_gap || (since | length) >> 32))
-        return false;
+        return ring_leaves_out(lane, 0);   /* most make no record, and none is missed */
     series->slot->since = (uint32_t)since; /* between the two stores a reader sees it begin a little later */
     series->slot->length = (uint32_t)length;
     series->left = t1;
@@ -106,8 +115,10 @@ static ALWAYS_INLINE bool ring_add_poll(const struct lane *lane, struct poll_ser
 }
 
 /* Writes any record: plain rings, facts without a known template, longer forms, full pages; or leaves it out for
- * COMMTAP_BUDGET's sake. Returns the template, 0: there is none that alone says what it needs. */
-uint32_t ring_write_rare(struct lane *lane, const struct facts *facts, const struct record_moment *moment);
+ * COMMTAP_BUDGET's sake. Returns the template, 0: there is none that alone says what it needs. `remembered`: the caller
+ * has use for the template of one that was left out, too, so that the next ones are left out by ring_write_known. */
+uint32_t ring_write_rare(struct lane *lane, const struct facts *facts, const struct record_moment *moment,
+                         bool remembered);
 /* The same of a record that ring_amend may change afterwards. */
 struct record_place ring_write_amendable(struct lane *lane, const struct facts *facts,
                                          const struct record_moment *moment);
@@ -115,14 +126,15 @@ struct record_place ring_write_amendable(struct lane *lane, const struct facts *
 void ring_amend(struct lane *lane, const struct record_place *place, const int32_t *tag, uint16_t flags);
 
 /* Writes a record whose facts are those of a template, in one slot; with `then`, another one behind it that differs in
- * its template alone. False: there is no room, or they need more; each is then for ring_write_rare. */
+ * its template alone. While records are left out there is no room, so that the way that is mostly taken need not ask.
+ * False: there is no room, or they need more; each is then for ring_write_rare. */
 static ALWAYS_INLINE bool ring_write_known(struct lane *lane, uint16_t template, const uint16_t *then, uint64_t t0,
                                            uint64_t t1, uint32_t seq, uint32_t op) {
     struct page_writer *p = &lane->pages;
     uint64_t since = t1 - p->base, length = t1 - t0;
     uint32_t used = p->used, distance = 0, count = then ? 2 : 1;
     if (unlikely((since | length) >> 32 || used + count > RING_PAGE_SLOTS))
-        return false;
+        return ring_leaves_out(lane, count);
     if (op && unlikely((distance = op - p->base_op) - 1 >= UINT16_MAX))
         return false;
     struct ring_slot *slot = &p->page->slots[used];

@@ -45,8 +45,8 @@ static inline void write_record(struct lane *lane, uint64_t i) {
         return;
     struct facts facts;
     memcpy(&facts, &rows[i % 4], sizeof facts);
-    *template =
-        (uint16_t)ring_write_rare(lane, &facts, &(struct record_moment){START + i, START + i + 1, (uint32_t)i, 0});
+    *template = (uint16_t)ring_write_rare(lane, &facts,
+                                          &(struct record_moment){START + i, START + i + 1, (uint32_t)i, 0}, true);
 }
 
 static struct lane *my_lane(void) {

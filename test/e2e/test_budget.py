@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # COMMTAP_BUDGET on a job that does nothing but call: what is left out, in which order, what is said of it, and that the
-# sums stay exact. How near the budget is kept is told on a made clock (test/unit/test_budget.c).
+# sums stay exact. That it is kept by jobs whose recording costs more than that; how near, for every budget, is told on a
+# made clock (test/unit/test_budget.c).
+import subprocess
+
 import jobs
 import test_ctl
+import test_nccl_calls as nccl
 
 CALLS = 20000
 UNREACHABLE, ROOMY = "0.0001", "100"
+SECONDS = 8  # a step lasts one at least
+KEPT = 0.25  # the budget is kept within 20 %; the rest is room for a busy machine
 
 
 def recorded(mpi, where, budget):
@@ -74,3 +80,42 @@ def test_of_gpus_launches_are_left_out_first_and_each_is_counted(tmp_path):
     assert "left_out" in codes(report)
     text = " ".join(jobs.commtap("report", tmp_path / "dumps").stdout.split())
     assert f"{losses['gpu_shed']} GPU operations were not timed, to stay within COMMTAP_BUDGET" in text
+
+
+def assert_kept(report, budget):
+    """By each rank, the dearest one included, and by going back and forth."""
+    own = report["own_cost"]
+    assert own["budget_share"] == budget
+    assert budget * (1 - KEPT) < own["share"] and own["most_share"] < budget * (1 + KEPT), own
+    assert "over_budget" not in codes(report)
+
+
+def test_a_budget_is_kept_by_a_job_whose_stacks_are_dear(mpi, tmp_path):
+    """Its stacks take half of the time, all else a thirtieth; calls stay exact."""
+    ended = jobs.run(mpi, 1, [jobs.program(mpi, "winding"), str(SECONDS)], tmp_path, knobs={"COMMTAP_BUDGET": "10"})
+    report = jobs.report(tmp_path)
+    assert_kept(report, 0.1)
+    assert shed(report)["stacks"] >= 1
+    assert calls_of(report) == int(ended.stdout.split()[1])
+
+
+def launches(where, seconds, **knobs):
+    """Two ranks that launch and launch; their report, and how many launches there were."""
+    files = where / "files"
+    files.mkdir(parents=True)
+    ranks = [subprocess.Popen([str(nccl.PROGRAMS / "launches"), str(rank), "2", str(files), str(seconds)], text=True,
+                              env=nccl.environment(rank, 2, where / "dumps", COMMTAP_GPU_TIMING="events", **knobs),
+                              stdout=subprocess.PIPE) for rank in range(2)]
+    said = [process.communicate(timeout=60)[0] for process in ranks]
+    assert [process.returncode for process in ranks] == [0, 0]
+    return jobs.report(where / "dumps"), sum(int(words.split()[1]) for words in said)
+
+
+def test_a_budget_is_kept_by_a_job_whose_gpu_events_are_dear(tmp_path):
+    """Half of what the job takes without a limit: its events are most of that."""
+    budget = round(launches(tmp_path / "free", SECONDS / 4)[0]["own_cost"]["share"] / 2, 6)
+    report, number = launches(tmp_path / "kept", SECONDS, COMMTAP_BUDGET=f"{budget * 100:.4f}")
+    assert_kept(report, budget)
+    assert shed(report)["gpu_timing"] >= 2
+    calls = sum(row["count"] for row in report["summary"] if (row["op"], row["source"]) == ("ncclAllReduce", "host"))
+    assert calls == number

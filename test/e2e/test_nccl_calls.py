@@ -183,6 +183,28 @@ def test_collectives_of_one_kind_in_a_group_have_a_name_and_a_bandwidth(tmp_path
     assert "all_gather_into_tensor\n" in jobs.commtap("summary", "--compat", "deepspeed", directory).stdout
 
 
+def test_groups_of_parts_that_differ_in_size_have_a_name_and_a_bandwidth(tmp_path):
+    """Five rounds on three ranks. Parts of 0, 40 and 80 numbers gathered, of 50, 51 and 52 scattered; 40 numbers to the
+    next rank in two messages and as many from the previous one; 600 from the first to the last; and an all-to-all
+    without some parts, of which each rank counts half of what it sends and receives."""
+    directory, books = play("uneven", 3, tmp_path)
+    agree(directory, books)
+    rows = [row for row in jobs.summary(directory)["summary"] if row["source"] == "gpu-event"]
+    halves = [2 * (sum(1 + rank + peer for peer in range(3) if peer != (rank + 1) % 3) +
+                   sum(1 + rank + peer for peer in range(3) if peer != (rank + 2) % 3)) * 20 for rank in range(3)]
+    expected = collections.Counter({
+        ("ncclBroadcast (all-gather)", 4 * 120): 15, ("ncclReduce (reduce-scatter)", 4 * 153): 15,
+        ("ncclSend (coalesced)", 4 * 600): 5, ("ncclRecv (coalesced)", 4 * 600): 5, ("ncclSend+ncclRecv", 4 * 40): 15})
+    for half in halves:
+        expected["ncclSend+ncclRecv", half] += 5
+    assert {(row["op"], row["bytes"]): row["count"] for row in rows} == expected
+    for row in rows:
+        factor = 2 / 3 if row["op"].endswith(("-gather)", "-scatter)")) else 1
+        assert row["busbw_gb_per_s"] == pytest.approx(factor * row["bytes_total"] / row["time_total_us"] / 1e3)
+    names = jobs.commtap("summary", "--compat", "deepspeed", directory).stdout.splitlines()
+    assert {"all_gather", "reduce_scatter", "send"} <= set(names)
+
+
 def test_communicators_are_named_alike(tmp_path):
     """Children by parent, number and color; a handle that comes back is another communicator."""
     directory, _ = play("all", 4, tmp_path)
@@ -217,7 +239,7 @@ def test_several_devices_in_one_process(tmp_path):
 
 @pytest.mark.parametrize("mode", ["events", "kernel"])
 @pytest.mark.parametrize("scene", ["come-and-go", "threads", "given-up", "twice", "streams", "reset", "both", "inside",
-                                   "updated"])
+                                   "updated", "forked"])
 def test_what_was_made_was_timed_or_counted_as_lost(scene, mode, tmp_path):
     """By the programs' own account, which do to graphs, streams and devices what is seldom done."""
     (tmp_path / "ids").mkdir()

@@ -151,6 +151,8 @@ struct member {
     { INDEX_ncclSend, peer, 64, 5 }
 #define R(peer)                                                                                                        \
     { INDEX_ncclRecv, peer, 64, 5 }
+#define B(root, bytes)                                                                                                 \
+    { INDEX_ncclBroadcast, root, bytes, 5 }
 #define A(bytes, stack)                                                                                                \
     { INDEX_ncclAllReduce, PEER_NONE, bytes, stack }
 
@@ -179,7 +181,8 @@ static struct gpu_launch settle(const struct member *members, uint32_t count) {
 static void groups_are_named_for_what_they_are_together(void **state) {
     (void)state;
     enum { ALL_TO_ALL = 2073, EXCHANGE = 2072, GROUP = 2031, SEND = 2070, RECV = 2071, ALL_REDUCE = 2040 };
-    enum { ALL_REDUCES = 2074, ALL_GATHERS = 2077 };
+    enum { ALL_REDUCES = 2074, BROADCASTS = 2075, ALL_GATHERS = 2077, SENDS = 2100, RECEIVES = 2101 };
+    enum { GATHER_OF_BROADCASTS = 2102, SCATTER_OF_REDUCES = 2103 };
     static const struct {
         uint16_t call;
         uint32_t operations, rows; /* how many its row counts */
@@ -197,20 +200,36 @@ static void groups_are_named_for_what_they_are_together(void **state) {
         {EXCHANGE, 8, 4, 64, {S(0), R(0), S(0), R(0), S(2), R(2), S(3), R(3)}}, /* one of them twice */
         {EXCHANGE, 6, 3, 64, {S(0), R(0), S(0), R(0), S(3), R(3)}},
         {EXCHANGE, 2, 1, 64, {S(2), R(0)}},
-        {GROUP, 3, 1, 192, {S(2), R(0), R(3)}},
-        {GROUP, 2, 1, 164, {S(2), {INDEX_ncclRecv, 0, 100, 5}}},
+        {EXCHANGE, 3, 1, 96, {S(2), R(0), R(3)}}, /* what goes one way, where that is not the same */
+        {EXCHANGE, 2, 1, 82, {S(2), {INDEX_ncclRecv, 0, 100, 5}}},
         {GROUP, 3, 1, 192, {S(2), R(0), A(64, 5)}},
-        {GROUP,
+        {EXCHANGE,
          6,
          1,
-         420,
+         210,
          {{INDEX_ncclSend, 0, 100, 5}, R(0), S(2), R(2), S(3), R(3)}}, /* size of its own part unknown */
         {SEND, 3, 3, 64, {S(0), S(2), S(3)}},
         {RECV, 2, 2, 64, {R(2), R(2)}},
+        {SENDS, 2, 1, 164, {S(0), {INDEX_ncclSend, 0, 100, 5}}},
+        {RECEIVES, 2, 1, 164, {R(0), {INDEX_ncclRecv, 3, 100, 5}}},
         {ALL_REDUCE, 3, 3, 64, {A(64, 5), A(64, 5), A(64, 5)}},
         {ALL_REDUCES, 2, 1, 192, {A(64, 5), A(128, 5)}},
         {ALL_GATHERS, 2, 1, 192, {{INDEX_ncclAllGather, PEER_NONE, 64, 5}, {INDEX_ncclAllGather, PEER_NONE, 128, 5}}},
-        {GROUP, 2, 1, 192, {{INDEX_ncclBroadcast, 0, 64, 5}, {INDEX_ncclBroadcast, 1, 128, 5}}},
+        {BROADCASTS, 2, 1, 192, {B(0, 64), B(0, 128)}},
+        {BROADCASTS, 2, 1, 192, {{INDEX_ncclBcast, 2, 64, 5}, {INDEX_ncclBcast, 2, 128, 5}}},
+        {GATHER_OF_BROADCASTS, 4, 1, 264, {B(0, 64), B(1, 128), B(2, 0), B(3, 72)}}, /* parts of different sizes */
+        {GATHER_OF_BROADCASTS, 4, 1, 256, {B(3, 64), B(1, 64), B(2, 64), B(0, 64)}},
+        {SCATTER_OF_REDUCES,
+         4,
+         1,
+         256,
+         {{INDEX_ncclReduce, 0, 32, 5},
+          {INDEX_ncclReduce, 1, 64, 5},
+          {INDEX_ncclReduce, 2, 96, 5},
+          {INDEX_ncclReduce, 3, 64, 5}}},
+        {GROUP, 4, 1, 256, {B(0, 64), B(1, 64), B(2, 64), B(2, 64)}}, /* not everybody's */
+        {GROUP, 3, 1, 192, {B(0, 64), B(1, 64), B(2, 64)}},
+        {GROUP, 2, 1, 192, {B(0, 64), B(1, 128)}},
         {GROUP, 2, 1, 128, {A(64, 5), {INDEX_ncclReduce, 0, 64, 5}}},
         {GROUP, 2, 1, 128, {{INDEX_ncclReduce, 1, 64, 5}, {INDEX_ncclReduce, 0, 64, 5}}},
     };

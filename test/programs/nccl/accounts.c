@@ -227,6 +227,44 @@ static void scene_updated(void) {
     }
 }
 
+/* A graph of five reductions of the communicator on two streams, which part and meet again. */
+static cudaGraphExec_t capture_forked(void) {
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
+    cudaEvent_t parted, met;
+    OK(cudaEventCreateWithFlags(&parted, cudaEventDisableTiming));
+    OK(cudaEventCreateWithFlags(&met, cudaEventDisableTiming));
+    OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    enqueue(stream);
+    OK(cudaEventRecord(parted, stream));
+    OK(cudaStreamWaitEvent(other, parted, 0));
+    enqueue(other);
+    enqueue(stream);
+    enqueue(other);
+    OK(cudaEventRecord(met, other));
+    OK(cudaStreamWaitEvent(stream, met, 0));
+    enqueue(stream);
+    OK(cudaStreamEndCapture(stream, &graph));
+    OK(cudaGraphInstantiate(&executable, graph, 0));
+    OK(cudaGraphDestroy(graph));
+    OK(cudaEventDestroy(parted));
+    OK(cudaEventDestroy(met));
+    return executable;
+}
+
+static void scene_forked(void) {
+    cudaGraphExec_t one = capture_forked(), two = capture_forked();
+    for (int i = 0; i < 30; i++) {
+        replay(i % 2 ? one : two, stream, 5);
+        if (i % 3 == 0)
+            OK(cudaStreamSynchronize(stream));
+        reduce(other);
+        OK(cudaStreamSynchronize(other));
+    }
+    OK(cudaGraphExecDestroy(one));
+    OK(cudaGraphExecDestroy(two));
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
@@ -239,7 +277,8 @@ int main(int argc, char **argv) {
                   {"reset", scene_reset},
                   {"both", scene_both},
                   {"inside", scene_inside},
-                  {"updated", scene_updated}};
+                  {"updated", scene_updated},
+                  {"forked", scene_forked}};
     if (argc < 5)
         return 2;
     rank = atoi(argv[2]);

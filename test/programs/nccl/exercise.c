@@ -242,6 +242,54 @@ static void scene_coalesced(void) {
     end(comm);
 }
 
+/* Gathers and scatters of parts that differ in size, as PyTorch makes them of rooted collectives. */
+static void parts(ncclComm_t comm) {
+    CALL(0, ncclGroupStart);
+    for (int root = 0; root < ranks; root++)
+        CALL(BYTES(40 * root), ncclBroadcast, from, to + 256 * root, 40 * (size_t)root, ncclFloat32, root, comm,
+             stream);
+    CALL(0, ncclGroupEnd);
+    CALL(0, ncclGroupStart);
+    for (int root = 0; root < ranks; root++)
+        CALL(BYTES(50 + root), ncclReduce, from, to, 50 + (size_t)root, ncclFloat32, ncclSum, root, comm, stream);
+    CALL(0, ncclGroupEnd);
+}
+
+/* Messages of different sizes: to the next rank two and one back; from rank 0 to the last one alone; and as an
+ * all-to-all of experts who have nothing for their own rank's successor. */
+static void messages(ncclComm_t comm) {
+    int next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks, last = ranks - 1;
+    CALL(0, ncclGroupStart);
+    message(true, 10, next, comm);
+    message(true, 30, next, comm);
+    message(false, 10, previous, comm);
+    message(false, 30, previous, comm);
+    CALL(0, ncclGroupEnd);
+    CALL(0, ncclGroupStart);
+    for (size_t i = 1; i <= 3 && (rank == 0 || rank == last); i++)
+        message(rank == 0, 100 * i, rank == 0 ? last : 0, comm);
+    CALL(0, ncclGroupEnd);
+    CALL(0, ncclGroupStart);
+    for (int peer = 0; peer < ranks; peer++) {
+        if (peer != next)
+            message(true, 20 * (size_t)(1 + rank + peer), peer, comm);
+        if (peer != previous)
+            message(false, 20 * (size_t)(1 + rank + peer), peer, comm);
+    }
+    CALL(0, ncclGroupEnd);
+}
+
+static void scene_uneven(void) {
+    ncclComm_t comm = make_communicator();
+    for (int round = 0; round < 5; round++) {
+        parts(comm);
+        settle();
+        messages(comm);
+        settle();
+    }
+    end(comm);
+}
+
 /* Reductions outside of what a profiler is to look at go into no book. */
 static void scene_profiled(void) {
     ncclComm_t comm = make_communicator();
@@ -465,6 +513,7 @@ static const struct scene {
     {"all", scene_all},
     {"patterns", scene_patterns},
     {"coalesced", scene_coalesced},
+    {"uneven", scene_uneven},
     {"profiled", scene_profiled},
     {"alone", scene_alone},
     {"devices", scene_devices},
