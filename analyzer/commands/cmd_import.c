@@ -67,8 +67,10 @@ static void forget_document(struct readers *readers) {
     }
 }
 
-static void read_document(struct readers *readers, struct import_source *source, const char *file) {
+/* False: nothing more can be read of the file. */
+static bool read_document(struct readers *readers, struct import_source *source, const char *file) {
     struct json_error error;
+    uint64_t text_before = readers->limits.text, kept_before = readers->limits.kept;
     const char *name = source_document(source);
     if (!walk(readers, source, &error)) {
         char text[256];
@@ -77,19 +79,23 @@ static void read_document(struct readers *readers, struct import_source *source,
                  exceeded[0] ? exceeded : error.text);
         complain_of_file(file, name, text);
         forget_document(readers);
-        return;
+        if (!exceeded[0])
+            return true;
+        limits_give_up(&readers->limits, text_before, kept_before);
+        return false;
     }
     bool known = false;
     for (size_t i = 0; i < FORMATS; i++)
-        if (formats[i]->document(readers->states[i], name)) {
+        if (formats[i]->document(readers->states[i], name, source_written_ns(source))) {
             readers->documents[i]++;
             known = true;
         }
     readers->fingerprint += source_fingerprint(source);
     if (known)
-        return;
+        return !readers->limits.exceeded[0];
     complain_of_file(file, name, "nothing in it that can be imported");
     forget_document(readers);
+    return !readers->limits.exceeded[0];
 }
 
 static void read_file(struct readers *readers, const char *file) {
@@ -100,11 +106,9 @@ static void read_file(struct readers *readers, const char *file) {
         return;
     }
     int next;
-    while ((next = source_next(source)) > 0) {
-        read_document(readers, source, file);
-        if (readers->limits.exceeded[0])
+    while ((next = source_next(source)) > 0)
+        if (!read_document(readers, source, file))
             break;
-    }
     if (next < 0) {
         complain_of_file(file, source_document(source), source_error(source));
         forget_document(readers);
@@ -158,6 +162,11 @@ static int write_out(struct trace *trace, const char *directory, size_t dropped,
         printf("left out: %zu events that say too little, or are of an unknown kind\n", dropped);
     if (unreadable > 0)
         printf("left out: %zu documents that cannot be read\n", unreadable);
+    if (trace->note[0]) {
+        fputs("note: ", stdout);
+        escape_text(stdout, trace->note);
+        fputc('\n', stdout);
+    }
     fputs("next: commtap report ", stdout);
     escape_text(stdout, directory);
     fputc('\n', stdout);
@@ -240,7 +249,8 @@ const struct command command_import = {
     .summary = "traces of other tools as dumps, for every other command",
     .arguments = "FILE|DIR...",
     .details =
-        "Reads PyTorch profiler traces (one per rank; also of a process that communicates with nobody), PyTorch's\n"
+        "Reads PyTorch profiler traces (of each rank one, or one per cycle of the profiler's schedule, which are its\n"
+        "stretches in order; also of a process that communicates with nobody), PyTorch's\n"
         "flight-recorder dumps (pickles, of which nothing is run, or JSON; the rank in the file's name; where one "
         "cannot\n"
         "be read the others are imported), and time lines of pipeline-parallel training whose threads are named 'PP "
@@ -254,7 +264,7 @@ const struct command command_import = {
         "bytes\n"
         "could make of memory and time is bounded: text of 24 times the files' size and 16 MB, memory of 48 times it "
         "and\n"
-        "256 MB, one rank per 2 KB, and single values of 16 MB. More is refused.\n",
+        "256 MB, one rank per 2 KB, and single values of 16 MB. A file of more is left out.\n",
     .min_arguments = 1,
     .max_arguments = ARGUMENTS_MOST,
     .options = import_options,

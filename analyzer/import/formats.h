@@ -22,7 +22,7 @@ struct import_format {
     bool (*piece)(void *state, const char *key, const json_t *piece);
     /* A document ended; `name` is its. Returns true when there was something in it for this format; it is then part of
      * what `finish` makes. */
-    bool (*document)(void *state, const char *name);
+    bool (*document)(void *state, const char *name, int64_t written_ns);
     /* The present document cannot be read: nothing of it remains. NULL where pieces cannot be taken back: nothing of
      * that format can be imported then. */
     void (*forget)(void *state);
@@ -49,5 +49,32 @@ extern const size_t import_nccl_call_count;
 extern const uint16_t import_gpu_work, import_gpu_copies, import_gpu_nccl;
 /* ... and what samples of its memory are of. */
 extern const uint16_t import_memory_allocated, import_memory_reserved;
+
+/* ---- PyTorch's process groups, as a trace's "distributedInfo" lists them ("pg_config") ------------ */
+
+enum { PROCESS_GROUP_NAME = 96 };
+
+struct process_group {
+    char name[PROCESS_GROUP_NAME];
+    char description[PROCESS_GROUP_NAME]; /* "mesh_tp", empty: there is none */
+    int32_t *ranks;                       /* NULL: not told */
+    uint32_t size;
+};
+
+/* Of one document. All zero: none. */
+struct process_groups {
+    struct process_group *items;
+    size_t count;
+};
+
+/* Reads the list, anything else is none. Returns false when memory is short, or a limit is exceeded. */
+bool process_groups_read(struct process_groups *groups, const json_t *list, struct import_limits *limits);
+void process_groups_free(struct process_groups *groups);
+/* NULL: not listed. */
+const struct process_group *process_groups_find(const struct process_groups *groups, const char *name);
+
+/* "mesh_tp 3" of a description and a name: groups of one kind have one description, and names of their own. Just the
+ * name where PyTorch was told no description (NULL, "undefined"). */
+void process_group_title(char *title, size_t size, const char *name, const char *description);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a GPU did beside operations with known partners: computation, copies, communication that names nobody.
- * Lives here: from single kernels to pieces of work, as events of a trace.
- * Must not live here: how a format tells kernels.
+ * Lives here: from single kernels to pieces of work, as events of a trace; from a sample of memory per allocation to
+ * few. Must not live here: how a format tells kernels.
  */
 #ifndef COMMTAP_IMPORT_GPU_WORK_H
 #define COMMTAP_IMPORT_GPU_WORK_H
@@ -23,5 +23,19 @@ struct gpu_kernel {
  * of the rank's steps, ascending. Returns false when memory is short, or a limit is exceeded. */
 bool gpu_work_add(struct trace *trace, int32_t rank, struct gpu_kernel *kernels, size_t count, const int64_t *steps,
                   size_t step_count);
+
+/* A trace has a sample for every tensor that comes or goes, thousands in a step. Of those within so much time after the
+ * first of them, the largest stay: a page shows intervals that are longer (heat.h), and peaks are kept as they were. */
+#define MEMORY_SAMPLE_NS 1000000
+
+struct gpu_memory {
+    int64_t at_ns;
+    int64_t device;
+    uint64_t allocated, reserved; /* bytes, in tensors, and in all */
+};
+
+/* Appends the rank's samples of that GPU (-1: of the first one that there is a sample of) to the trace, and sorts them.
+ * Returns false when memory is short, or a limit is exceeded. */
+bool gpu_memory_add(struct trace *trace, int32_t rank, int64_t device, struct gpu_memory *samples, size_t count);
 
 #endif

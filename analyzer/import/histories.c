@@ -12,7 +12,10 @@ struct numbered {
 };
 
 static bool is_collective(const struct trace *trace, const struct trace_event *event) {
-    return event->communicator < trace->communicator_count && trace->calls[event->call].call_class == CLASS_COLLECTIVE;
+    /* what is left over of operations that had ended has gaps, and parts of a launch may be lost */
+    bool tells = event->state != TRACE_FINISHED || (event->signature != 0 && !trace->only_open);
+    return event->communicator < trace->communicator_count && tells &&
+           trace->calls[event->call].call_class == CLASS_COLLECTIVE;
 }
 
 /* One rank's first numbers raise those of all; `own` is room for them. */

@@ -14,6 +14,8 @@
  * record, the argument "Call stack" of an operator tells them, as older releases and TorchScript do: with the lines
  * that were executed. What other kernels do is the rank's own work, what copies do is apart (gpu_work.h). Operations
  * are numbered per process group in the order of their kernels, so all ranks must have recorded the same ones.
+ * Several traces of one rank are what the profiler's schedule wrote, one per cycle (cycles.h); between them recording
+ * was paused.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,10 +24,9 @@
 #include <string.h>
 
 #include "analyzer/base/grow.h"
+#include "analyzer/import/cycles.h"
 #include "analyzer/import/formats.h"
-#include "analyzer/import/gpu_memory.h"
 #include "analyzer/import/gpu_work.h"
-#include "analyzer/import/process_groups.h"
 
 enum { NAME = 96, RANKS_NAMED = 4096, ANNOTATIONS_BACK = 256 /* that ended, inside one that has not */ };
 enum { GPUS_MOST = 1024 /* of a host */ };
@@ -64,10 +65,6 @@ struct annotation {
         size_t count;                                                                                                  \
     }
 
-struct time_span {
-    int64_t start_ns, end_ns;
-};
-
 /* A frame, for as long as it was on its thread. */
 struct frame_span {
     struct thread_span on;
@@ -86,6 +83,8 @@ struct gpu {
 
 struct rank_trace {
     int32_t rank, world_size; /* -1: not told */
+    int64_t base_ns;          /* that its times count from */
+    int64_t first_step;       /* as the profiler counts them, -1: not told */
     LIST(gpu) gpus;           /* of its host */
     int64_t gpu;              /* the one that its first kernel ran on, -1: not told */
     char name[NAME];
@@ -93,8 +92,8 @@ struct rank_trace {
     LIST(kernel) kernels;
     LIST(launch) launches;
     LIST(annotation) annotations;
-    LIST(time_span) steps; /* of the profiler */
-    LIST(gpu_kernel) work; /* what is no operation */
+    LIST(cycle_span) steps; /* of the profiler */
+    LIST(gpu_kernel) work;  /* what is no operation */
     LIST(gpu_memory) memory;
     LIST(frame_span) frames;
 };
@@ -107,6 +106,7 @@ struct kineto {
     int32_t *named;         /* RANKS_NAMED: members as they are read */
     size_t dropped;
     bool reading;
+    char refused[3 * NAME + 160];
 };
 
 /* One more item, zeroed; NULL when memory is short or a limit is exceeded. The array doubles. */
@@ -251,11 +251,14 @@ static bool add_annotation(struct kineto *kineto, struct rank_trace *rank, const
 }
 
 /* "ProfilerStep#7": what the profiler's schedule counts as a step. */
-static bool add_step(struct kineto *kineto, struct rank_trace *rank, const json_t *piece) {
-    struct time_span span;
+static bool add_step(struct kineto *kineto, struct rank_trace *rank, const json_t *piece, const char *number) {
+    struct cycle_span span;
     if (!read_span(piece, &span.start_ns, &span.end_ns))
         return true;
-    struct time_span *place = GROW(kineto->limits, rank->steps);
+    int64_t step = number[0] >= '0' && number[0] <= '9' ? strtoll(number, NULL, 10) : -1;
+    if (step >= 0 && (rank->first_step < 0 || step < rank->first_step))
+        rank->first_step = step;
+    struct cycle_span *place = GROW(kineto->limits, rank->steps);
     if (place)
         *place = span;
     return place != NULL;
@@ -319,7 +322,7 @@ static struct rank_trace *present(struct kineto *kineto) {
     struct rank_trace *rank = GROW(kineto->limits, kineto->ranks);
     if (rank) {
         rank->rank = rank->world_size = -1;
-        rank->gpu = -1;
+        rank->gpu = rank->first_step = -1;
         kineto->reading = true;
     }
     return rank;
@@ -377,7 +380,7 @@ static bool add_event(struct kineto *kineto, struct rank_trace *rank, const json
     if (strcmp(category, "user_annotation") == 0 && strncmp(name, "nccl:", 5) == 0)
         return add_annotation(kineto, rank, value, arguments);
     if (strcmp(category, "user_annotation") == 0 && strncmp(name, "ProfilerStep#", 13) == 0)
-        return add_step(kineto, rank, value);
+        return add_step(kineto, rank, value, name + 13);
     if (strcmp(category, "user_annotation") == 0 || strcmp(category, "cpu_op") == 0 ||
         strcmp(category, "python_function") == 0)
         return add_frame(kineto, rank, value, category, name);
@@ -386,11 +389,17 @@ static bool add_event(struct kineto *kineto, struct rank_trace *rank, const json
 
 static bool piece(void *state, const char *key, const json_t *value) {
     struct kineto *kineto = state;
-    if (!key || !json_is_object(value))
+    bool base = key && strcmp(key, "baseTimeNanoseconds") == 0 && json_is_integer(value);
+    if (!key || (!json_is_object(value) && !base))
         return true;
     struct rank_trace *rank = present(kineto);
     if (!rank)
         return false;
+    if (base) {
+        json_int_t ns = json_integer_value(value);
+        rank->base_ns = ns > 0 && ns < INT64_MAX / 4 ? ns : 0; /* a time's own range: import_time */
+        return true;
+    }
     if (strcmp(key, "deviceProperties") == 0)
         return add_gpu(kineto, rank, value);
     if (strcmp(key, "distributedInfo") == 0) {
@@ -400,6 +409,60 @@ static bool piece(void *state, const char *key, const json_t *value) {
     }
     return strcmp(key, "traceEvents") != 0 || add_event(kineto, rank, value);
 }
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+/* Newer traces count from a moment of the last months, which traces of one job need not have in common. It may stand
+ * behind the events. */
+static void move_to_base(struct rank_trace *rank) {
+    int64_t base = rank->base_ns;
+    for (size_t i = 0; i < rank->kernels.count; i++) {
+        rank->kernels.items[i].start_ns += base;
+        rank->kernels.items[i].end_ns += base;
+    }
+    for (size_t i = 0; i < rank->work.count; i++) {
+        rank->work.items[i].start_ns += base;
+        rank->work.items[i].end_ns += base;
+    }
+    for (size_t i = 0; i < rank->steps.count; i++) {
+        rank->steps.items[i].start_ns += base;
+        rank->steps.items[i].end_ns += base;
+    }
+    for (size_t i = 0; i < rank->annotations.count; i++) {
+        rank->annotations.items[i].on.start_ns += base;
+        rank->annotations.items[i].on.end_ns += base;
+    }
+    for (size_t i = 0; i < rank->frames.count; i++) {
+        rank->frames.items[i].on.start_ns += base;
+        rank->frames.items[i].on.end_ns += base;
+    }
+    for (size_t i = 0; i < rank->launches.count; i++)
+        rank->launches.items[i].at_ns += base;
+    for (size_t i = 0; i < rank->memory.count; i++)
+        rank->memory.items[i].at_ns += base;
+}
+
+static void widen(struct cycle_trace *cycle, int64_t from_ns, int64_t to_ns) {
+    cycle->from_ns = from_ns < cycle->from_ns ? from_ns : cycle->from_ns;
+    cycle->to_ns = to_ns > cycle->to_ns ? to_ns : cycle->to_ns;
+}
+
+/* Frames are left out: a function that runs on is in both traces. */
+static struct cycle_trace cycle_of(const struct kineto *kineto, size_t index) {
+    const struct rank_trace *rank = &kineto->ranks.items[index];
+    struct cycle_trace cycle = {rank->rank, INT64_MAX, INT64_MIN, rank->first_step, rank->name, index, 0};
+    for (size_t i = 0; i < rank->kernels.count; i++)
+        widen(&cycle, rank->kernels.items[i].start_ns, rank->kernels.items[i].end_ns);
+    for (size_t i = 0; i < rank->work.count; i++)
+        widen(&cycle, rank->work.items[i].start_ns, rank->work.items[i].end_ns);
+    for (size_t i = 0; i < rank->steps.count; i++)
+        widen(&cycle, rank->steps.items[i].start_ns, rank->steps.items[i].end_ns);
+    for (size_t i = 0; i < rank->launches.count; i++)
+        widen(&cycle, rank->launches.items[i].at_ns, rank->launches.items[i].at_ns);
+    return cycle;
+}
+
+/* ---- documents ------------------------------------------------------------------------------- */
 
 static void drop_last(struct kineto *kineto) {
     free_rank(&kineto->ranks.items[--kineto->ranks.count]);
@@ -412,7 +475,8 @@ static void forget(void *state) {
     kineto->reading = false;
 }
 
-static bool document(void *state, const char *name) {
+static bool document(void *state, const char *name, int64_t written_ns) {
+    (void)written_ns;
     struct kineto *kineto = state;
     if (!kineto->reading)
         return false;
@@ -420,6 +484,7 @@ static bool document(void *state, const char *name) {
     struct rank_trace *rank = &kineto->ranks.items[kineto->ranks.count - 1];
     const char *base = strrchr(name, '/');
     snprintf(rank->name, sizeof rank->name, "%s", base ? base + 1 : name);
+    move_to_base(rank);
     if (rank->kernels.count > 0 || rank->work.count > 0)
         return true;
     drop_last(kineto);
@@ -617,7 +682,21 @@ static bool drop_operation(struct kineto *kineto, struct rank_trace *rank, const
                                          .call = import_gpu_nccl});
 }
 
-static bool add_kernel_operation(struct kineto *kineto, struct trace *trace, struct rank_trace *rank,
+/* Each cycle's numbers begin behind those of the one before, whoever had most: a rank that lost a trace has a gap. */
+static uint64_t next_order(struct trace_communicator *communicator, uint32_t cycle, int32_t rank) {
+    if (communicator->cycle != cycle)
+        communicator->first_order = communicator->order_end;
+    if (communicator->cycle != cycle || communicator->ordered_rank != rank)
+        communicator->next_order = communicator->first_order;
+    communicator->cycle = cycle;
+    communicator->ordered_rank = rank;
+    uint64_t order = communicator->next_order++;
+    communicator->order_end =
+        communicator->next_order > communicator->order_end ? communicator->next_order : communicator->order_end;
+    return order;
+}
+
+static bool add_kernel_operation(struct kineto *kineto, struct trace *trace, struct rank_trace *rank, uint32_t cycle,
                                  const struct kernel *kernel) {
     const struct launch *launch = launch_of(rank, kernel->correlation);
     const struct annotation *annotation = annotation_of(rank, launch);
@@ -632,25 +711,44 @@ static bool add_kernel_operation(struct kineto *kineto, struct trace *trace, str
     struct trace_communicator *communicator = &trace->communicators[index];
     if (trace_member(communicator, rank->rank) < 0)
         return drop_operation(kineto, rank, kernel);
-    if (communicator->ordered_rank != rank->rank)
-        communicator->next_order = 0;
-    communicator->ordered_rank = rank->rank;
     struct trace_event event = kernel_event(rank, kernel, launch, annotation);
-    event.order = communicator->next_order++;
+    event.order = next_order(communicator, cycle, rank->rank);
     event.bytes = kernel_bytes(kernel, annotation, call, communicator->size);
     event.communicator = (uint32_t)index;
     event.call = (uint16_t)call;
     return stack_of(kineto, rank, launch, &event.stack) && trace_add(trace, &event);
 }
 
-/* A trace that was taken without torch.distributed says nothing of ranks: on its own it is of a world of one. Some name
- * the rank alone: the world is then as large as the others' or the ranks tell. */
+/* "host_4711.1700000000000000000.pt.trace.json", as tensorboard_trace_handler names it: how long the worker's name is,
+ * 0 = the document has another name. */
+static size_t worker_name(const char *name) {
+    const char *end = strstr(name, ".pt.trace.json"), *at = end;
+    while (at && at > name && at[-1] >= '0' && at[-1] <= '9')
+        at--;
+    return at && at < end && at > name && at[-1] == '.' ? (size_t)(at - 1 - name) : 0;
+}
+
+/* Whether nothing tells of more than one process. */
+static bool of_one_worker(const struct kineto *kineto) {
+    const struct rank_trace *ranks = kineto->ranks.items;
+    for (size_t i = 0; i < kineto->ranks.count; i++) {
+        size_t length = worker_name(ranks[i].name);
+        bool same = i == 0 || (length > 0 && length == worker_name(ranks[0].name) &&
+                               strncmp(ranks[i].name, ranks[0].name, length) == 0);
+        if (ranks[i].rank >= 0 || ranks[i].world_size >= 0 || !same)
+            return false;
+    }
+    return true;
+}
+
+/* Traces that were taken without torch.distributed say nothing of ranks: those of one worker alone are of a world of
+ * one. Some name the rank alone: the world is then as large as the others' or the ranks tell. */
 static void complete_ranks(struct kineto *kineto) {
     int32_t world = 1;
+    bool one = of_one_worker(kineto);
     for (size_t i = 0; i < kineto->ranks.count; i++) {
         struct rank_trace *rank = &kineto->ranks.items[i];
-        if (kineto->ranks.count == 1 && rank->rank < 0 && rank->world_size < 0)
-            rank->rank = 0;
+        rank->rank = one ? 0 : rank->rank;
         world = rank->world_size > world ? rank->world_size : world;
         world = rank->rank >= world && rank->rank < TRACE_RANKS_MOST ? rank->rank + 1 : world;
     }
@@ -659,13 +757,11 @@ static void complete_ranks(struct kineto *kineto) {
             kineto->ranks.items[i].world_size = world;
 }
 
-static const char *check_ranks(const struct kineto *kineto, const struct trace *trace) {
+static const char *check_ranks(const struct kineto *kineto) {
     for (size_t i = 0; i < kineto->ranks.count; i++) {
         const struct rank_trace *rank = &kineto->ranks.items[i];
         if (rank->rank < 0 || rank->world_size <= rank->rank || rank->world_size > TRACE_RANKS_MOST)
             return "a trace whose distributedInfo has no sound rank and world_size";
-        if (trace->ranks && rank->rank < trace->world_size && trace->ranks[rank->rank].seen)
-            return "two traces of one rank: import the traces of one moment only";
     }
     return NULL;
 }
@@ -718,13 +814,18 @@ static void name_gpu(struct trace_rank *place, const struct rank_trace *rank) {
     snprintf(place->gpu_name, sizeof place->gpu_name, "%s", name);
 }
 
-static bool add_rank_trace(struct kineto *kineto, struct trace *trace, struct rank_trace *rank) {
-    struct trace_rank *place = &trace->ranks[rank->rank];
-    if (!trace_see_rank(trace, rank->rank))
-        return false;
+static void place_rank(struct trace_rank *place, const struct rank_trace *rank) {
     place->host = rank->gpus.count > 0 ? (uint32_t)rank->rank / (uint32_t)rank->gpus.count : 0;
     snprintf(place->where, sizeof place->where, "%s", rank->name);
     name_gpu(place, rank);
+}
+
+static bool add_rank_trace(struct kineto *kineto, struct trace *trace, const struct cycle_trace *cycle) {
+    struct rank_trace *rank = &kineto->ranks.items[cycle->index];
+    if (!trace->ranks[rank->rank].seen)
+        place_rank(&trace->ranks[rank->rank], rank);
+    if (!trace_see_rank(trace, rank->rank))
+        return false;
     if (rank->launches.count > 0)
         qsort(rank->launches.items, rank->launches.count, sizeof *rank->launches.items, compare_launches);
     if (rank->annotations.count > 0)
@@ -733,10 +834,51 @@ static bool add_rank_trace(struct kineto *kineto, struct trace *trace, struct ra
     if (rank->kernels.count > 0)
         qsort(rank->kernels.items, rank->kernels.count, sizeof *rank->kernels.items, compare_kernels);
     for (size_t k = 0; k < rank->kernels.count; k++)
-        if (!add_kernel_operation(kineto, trace, rank, &rank->kernels.items[k]))
+        if (!add_kernel_operation(kineto, trace, rank, cycle->cycle, &rank->kernels.items[k]))
             return false;
     return add_works(trace, rank) && add_marks(trace, rank) &&
            gpu_memory_add(trace, rank->rank, rank->gpu, rank->memory.items, rank->memory.count);
+}
+
+/* Between two cycles nobody's recording went on, and a rank whose trace of a cycle is not there was paused in it. */
+static bool add_pauses(struct trace *trace, const struct cycle_trace *traces, size_t count) {
+    const struct cycle_trace **before = calloc((size_t)trace->world_size, sizeof *before); /* per rank */
+    struct cycle_span *cycles = malloc((count + 1) * sizeof *cycles);
+    bool added = before && cycles;
+    if (added)
+        cycles_extents(traces, count, cycles);
+    uint32_t last = count > 0 ? traces[count - 1].cycle : 0;
+    for (size_t i = 0; added && i < count; i++) {
+        const struct cycle_trace *own = before[traces[i].rank];
+        if (traces[i].cycle > 0)
+            added = trace_add_pause(trace, traces[i].rank, own ? cycles_end(own, cycles) : cycles[0].start_ns,
+                                    cycles_start(&traces[i], cycles));
+        before[traces[i].rank] = &traces[i];
+    }
+    for (int32_t rank = 0; added && rank < trace->world_size; rank++)
+        if (before[rank] && before[rank]->cycle < last)
+            added = trace_add_pause(trace, rank, cycles_end(before[rank], cycles), cycles[last].end_ns);
+    free(before);
+    free(cycles);
+    return added;
+}
+
+/* Returns NULL, or what stands in the way. */
+static const char *add_traces(struct kineto *kineto, struct trace *trace) {
+    struct cycle_trace *traces = malloc((kineto->ranks.count + 1) * sizeof *traces);
+    kineto->group_places = calloc(kineto->groups.communicator_count + 1, sizeof *kineto->group_places);
+    bool added = traces && kineto->group_places;
+    for (size_t i = 0; added && i < kineto->ranks.count; i++) {
+        traces[i] = cycle_of(kineto, i);
+        added = trace_set_world(trace, kineto->ranks.items[i].world_size);
+    }
+    const char *refused =
+        added ? cycles_order(traces, kineto->ranks.count, kineto->refused, sizeof kineto->refused) : NULL;
+    for (size_t i = 0; added && !refused && i < kineto->ranks.count; i++)
+        added = add_rank_trace(kineto, trace, &traces[i]);
+    added = added && (refused || add_pauses(trace, traces, kineto->ranks.count));
+    free(traces);
+    return added ? refused : strerror(ENOMEM);
 }
 
 static const char *finish(void *state, struct trace *trace, size_t *dropped) {
@@ -749,19 +891,9 @@ static const char *finish(void *state, struct trace *trace, size_t *dropped) {
                             .kernels = true,
                             .resolution_ns = 1000};
     complete_ranks(kineto);
-    const char *refused = check_ranks(kineto, trace);
-    kineto->group_places = calloc(kineto->groups.communicator_count + 1, sizeof *kineto->group_places);
-    if (!kineto->group_places)
-        return strerror(ENOMEM);
-    for (size_t i = 0; !refused && i < kineto->ranks.count; i++)
-        if (!trace_set_world(trace, kineto->ranks.items[i].world_size))
-            return strerror(ENOMEM);
-    for (size_t i = 0; !refused && i < kineto->ranks.count; i++) {
-        if (trace->ranks[kineto->ranks.items[i].rank].seen)
-            return check_ranks(kineto, trace);
-        if (!add_rank_trace(kineto, trace, &kineto->ranks.items[i]))
-            return strerror(ENOMEM);
-    }
+    const char *refused = check_ranks(kineto);
+    if (!refused)
+        refused = add_traces(kineto, trace);
     *dropped = kineto->dropped;
     trace->stacks = kineto->groups.stacks;
     kineto->groups.stacks = (struct trace_stacks){0};

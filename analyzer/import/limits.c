@@ -36,6 +36,15 @@ bool limits_keep(struct import_limits *limits, uint64_t bytes) {
     return false;
 }
 
+void limits_give_up(struct import_limits *limits, uint64_t text, uint64_t kept) {
+    limits->given_up += limits->text - text;
+    if (limits->given_up > grown(LIMIT_TEXT_LEAST, LIMIT_TEXT_RATIO, limits->stored) + limits->text - text)
+        return;
+    limits->text = text;
+    limits->kept = kept;
+    limits->exceeded[0] = '\0';
+}
+
 bool limits_ranks(struct import_limits *limits, uint64_t ranks, uint64_t communicators) {
     uint64_t most = LIMIT_RANKS_LEAST + limits->stored / LIMIT_RANK_BYTES;
     uint64_t places = grown(LIMIT_PLACES_LEAST, LIMIT_PLACES_RATIO, limits->stored);

@@ -41,12 +41,16 @@
 struct import_limits {
     uint64_t stored;     /* bytes of all files, as they are on the disk */
     uint64_t text, kept; /* bytes so far */
+    uint64_t given_up;   /* of text, in documents that were too much */
     char exceeded[160];  /* which limit, as a sentence's end; empty: none */
 };
 
 /* Each adds to the account. False: that was too much, and `exceeded` says so. */
 bool limits_text(struct import_limits *limits, uint64_t bytes);
 bool limits_keep(struct import_limits *limits, uint64_t bytes);
+/* After a document that was too much, whose text and memory count from these: forgets it, and what was exceeded. It has
+ * taken its time, though: text that is given up has the limit of all text. */
+void limits_give_up(struct import_limits *limits, uint64_t text, uint64_t kept);
 /* Whether so many ranks, and communicators among them, can be written. */
 bool limits_ranks(struct import_limits *limits, uint64_t ranks, uint64_t communicators);
 

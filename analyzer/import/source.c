@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -24,6 +25,7 @@ struct import_source {
     gzFile file;
     struct import_limits *limits;
     const char *path;
+    int64_t written_ns;
     char name[TAR_NAME_BYTES + 1];
     bool begun, archive;
     uint64_t left;    /* of an archive's member */
@@ -42,6 +44,9 @@ struct import_source *source_open(const char *path, struct import_limits *limits
     source->path = path;
     source->limits = limits;
     int file = regular_file_open(AT_FDCWD, path, 0);
+    struct stat status;
+    if (file >= 0 && fstat(file, &status) == 0)
+        source->written_ns = (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
     source->file = file < 0 ? NULL : gzdopen(file, "rb");
     if (!source->file) {
         int error = file < 0 ? errno : ENOMEM;
@@ -72,6 +77,10 @@ uint64_t source_fingerprint(const struct import_source *source) {
 
 const char *source_document(const struct import_source *source) {
     return source->archive ? source->name : source->path;
+}
+
+int64_t source_written_ns(const struct import_source *source) {
+    return source->archive ? 0 : source->written_ns;
 }
 
 uint64_t source_offset(const struct import_source *source) {

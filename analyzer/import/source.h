@@ -26,6 +26,9 @@ int source_next(struct import_source *source);
 /* The document's name: that of the archive's member, else the file's. Valid until the next document. */
 const char *source_document(const struct import_source *source);
 
+/* When the file was last written, ns since 1970; 0: not known, as of an archive's members. */
+int64_t source_written_ns(const struct import_source *source);
+
 /* The document's next byte, or -1 at its end or where the file cannot be read on (source_error is then not NULL). */
 int source_byte(struct import_source *source);
 /* The same byte once more: it stays the next one. */

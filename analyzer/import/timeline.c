@@ -175,7 +175,8 @@ static bool piece(void *state, const char *key, const json_t *value) {
     return true;
 }
 
-static bool document(void *state, const char *name) {
+static bool document(void *state, const char *name, int64_t written_ns) {
+    (void)written_ns;
     struct imported_timeline *timeline = state;
     (void)name;
     bool any = timeline->document_items > 0 && timeline->thread_count > 0;

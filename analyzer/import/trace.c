@@ -143,11 +143,22 @@ bool trace_add(struct trace *trace, const struct trace_event *event) {
     return true;
 }
 
-bool trace_add_mark(struct trace *trace, int32_t rank, int64_t at_ns) {
+static bool add_mark(struct trace *trace, int32_t rank, int64_t at_ns, enum trace_mark_kind kind) {
     if (!limits_keep(trace->limits, 2 * sizeof *trace->marks) || !grow_list(trace->marks, trace->mark_count))
         return false;
-    trace->marks[trace->mark_count++] = (struct trace_mark){at_ns, rank};
+    trace->marks[trace->mark_count++] = (struct trace_mark){at_ns, rank, kind};
     return true;
+}
+
+bool trace_add_mark(struct trace *trace, int32_t rank, int64_t at_ns) {
+    return add_mark(trace, rank, at_ns, TRACE_STEP);
+}
+
+bool trace_add_pause(struct trace *trace, int32_t rank, int64_t from_ns, int64_t to_ns) {
+    if (to_ns <= from_ns)
+        return true;
+    trace->ranks[rank].pauses++;
+    return add_mark(trace, rank, from_ns, TRACE_PAUSED) && add_mark(trace, rank, to_ns, TRACE_RESUMED);
 }
 
 bool trace_add_sample(struct trace *trace, const struct trace_sample *sample) {
@@ -170,7 +181,9 @@ static int compare_marks(const void *a, const void *b) {
     const struct trace_mark *left = a, *right = b;
     if (left->rank != right->rank)
         return left->rank < right->rank ? -1 : 1;
-    return (left->at_ns > right->at_ns) - (left->at_ns < right->at_ns);
+    if (left->at_ns != right->at_ns)
+        return left->at_ns < right->at_ns ? -1 : 1;
+    return (left->kind > right->kind) - (left->kind < right->kind);
 }
 
 const char *trace_time_problem(const struct trace *trace) {
@@ -263,8 +276,8 @@ static void set_numbers(const struct trace *trace, struct key *keys, size_t coun
             number = 0;
         else if (keys[i - 1].order != keys[i].order)
             number++;
-        bool given = !trace->order_by_time && keys[i].from < 0;
-        keys[i].event->seq = given ? (uint32_t)keys[i].order : number;
+        bool given = trace->numbered || (!trace->order_by_time && keys[i].from < 0);
+        keys[i].event->seq = keys[i].event->ordinal_unknown ? SEQ_NONE : given ? (uint32_t)keys[i].order : number;
     }
 }
 
@@ -285,7 +298,7 @@ bool trace_number(struct trace *trace) {
         return false;
     size_t count = 0;
     for (size_t i = 0; i < trace->event_count; i++)
-        if (trace->events[i].communicator != COMM_NONE)
+        if (trace->events[i].communicator != COMM_NONE && trace->calls[trace->events[i].call].call_class != CLASS_GROUP)
             keys[count++] = key_of(trace, &trace->events[i]);
     qsort(keys, count, sizeof *keys, compare_orders);
     if (trace->order_by_time) {

@@ -33,8 +33,11 @@ struct trace_communicator {
     int32_t *members; /* world ranks in the communicator's order */
     uint32_t *order;  /* places in `members`, by world rank */
     uint32_t size;
-    int32_t ordered_rank; /* private to who adds events: the last rank's number of the next one */
-    uint64_t next_order;
+    /* Private to who adds events: of the last cycle (cycles.h) and rank, what the next one is numbered, where that
+     * cycle begins, and where the numbers of all end. */
+    int32_t ordered_rank;
+    uint32_t cycle;
+    uint64_t next_order, first_order, order_end;
 };
 
 enum trace_state { TRACE_POSTED = 0, TRACE_STARTED = 1, TRACE_FINISHED = 2 };
@@ -55,22 +58,37 @@ struct trace_event {
     uint8_t state;         /* enum trace_state */
     bool timed;            /* finished, and enter_ns and leave_ns are known */
     uint8_t dtype;         /* enum datatype_code */
+    bool grouped;          /* a message of a group, whose event has the times; both have one `launch` */
+    bool batched;          /* ... or the only one of it */
+    bool gone;             /* private to who adds events: to be left out in the end */
+    bool ordinal_unknown;  /* nothing tells which message of its channel it is: its seq is SEQ_NONE */
+    int64_t epoch;         /* of a message: collectives that its communicator had called by then, -1: not told */
+    uint32_t launch;       /* orders what a rank launched, where that is known: from 1; 0: it is not */
 };
 
 struct trace_rank {
-    bool seen;          /* some document is about it */
-    bool tells_start;   /* of operations that have not ended, whether they have started */
-    uint32_t host;      /* number of its host, 0, 1, ... */
-    uint32_t gpu;       /* that it worked on, as its process counts them */
-    uint64_t gpu_bytes; /* of memory it has, 0: not told */
-    char gpu_name[64];  /* "GPU" where its model is not told, empty: nor is which GPU */
-    char where[128];    /* "data-parallel rank 0, pipeline rank 3", or the document's name */
+    bool seen;                         /* some document is about it */
+    bool tells_start;                  /* of operations that have not ended, whether they have started */
+    bool lost;                         /* its first operations are not there */
+    bool only_open;                    /* what had ended is not there */
+    int64_t first_record, last_record; /* numbers of its first and last entry in the recorder */
+    uint32_t pauses;                   /* how often it was not recorded, between marks */
+    int64_t written_ns;                /* when the document was, of a job that ran; 0: not known */
+    uint32_t host;                     /* number of its host, 0, 1, ... */
+    uint32_t gpu;                      /* that it worked on, as its process counts them */
+    uint64_t gpu_bytes;                /* of memory it has, 0: not told */
+    char gpu_name[64];                 /* "GPU" where its model is not told, empty: nor is which GPU */
+    char where[128];                   /* "data-parallel rank 0, pipeline rank 3", or the document's name */
 };
 
-/* The beginning of a step, by the trace's own word; at the end of the last one, its end. */
+enum trace_mark_kind { TRACE_PAUSED, TRACE_RESUMED, TRACE_STEP };
+
+/* The beginning of a step, by the trace's own word; at the end of the last one, its end. Or: from there to the next one
+ * that resumes, the rank was not recorded. */
 struct trace_mark {
     int64_t at_ns;
     int32_t rank;
+    enum trace_mark_kind kind;
 };
 
 /* Memory of a rank's GPU. */
@@ -90,6 +108,9 @@ struct trace {
     bool device;           /* events have a GPU's times; else a clock common to all ranks of a host */
     bool kernels;          /* ... and that is when kernels ran, not when events around them passed */
     bool running;          /* taken from a job that had not ended */
+    bool numbered;         /* `order` is the number of messages as well */
+    bool only_open;        /* operations that had ended are left out */
+    char note[160];        /* something that the user should know, empty: nothing */
     int64_t resolution_ns; /* of a GPU's times */
     bool order_by_time; /* `order` tells operations apart, the earliest entry orders them; else order is the number */
     int32_t world_size;
@@ -128,6 +149,8 @@ bool trace_add(struct trace *trace, const struct trace_event *event);
 const char *trace_time_problem(const struct trace *trace);
 
 bool trace_add_mark(struct trace *trace, int32_t rank, int64_t at_ns);
+/* Notes that the rank was not recorded from one moment to another one, if that is later. */
+bool trace_add_pause(struct trace *trace, int32_t rank, int64_t from_ns, int64_t to_ns);
 bool trace_add_sample(struct trace *trace, const struct trace_sample *sample);
 
 /* Sets every event's seq, and sorts the events, the marks and the samples by rank, then time. */

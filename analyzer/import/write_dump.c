@@ -21,7 +21,7 @@
 #include "analyzer/base/hash.h"
 #include "analyzer/import/histories.h"
 
-enum { STEP_MARK = 100 /* MPI_Pcontrol marks steps from this level on */ };
+enum { PAUSE_MARK = 0, RESUME_MARK = 1, STEP_MARK = 100 /* and above: levels of MPI_Pcontrol */ };
 enum { ANCHORS = 2, LEAD_NS = 1000000000, PATH_BYTES = 4096, PART_BYTES = 4096 /* divides every section */ };
 
 /* What one rank needs. */
@@ -40,7 +40,11 @@ struct plan {
     uint32_t ring_records, rows, site_rows, peer_rows, definition_bytes;
     struct written_stacks *stacks;
     const uint32_t *history_first; /* histories_begin */
-    const bool *begun; /* per communicator: something on it was seen to have started, and not to have ended */
+    const uint64_t
+        *open_from;     /* of a trace of open operations, per communicator: the first of anybody, UINT64_MAX none */
+    uint32_t *ops;      /* of the rank's events */
+    uint32_t *launched; /* the events in the order of their ops, and in return */
+    uint32_t *places;   /* where each is in that */
 };
 
 struct dump_image {
@@ -130,6 +134,14 @@ static void *contents(const struct dump_image *image, int part) {
 
 /* ---- header and clocks ----------------------------------------------------------------------- */
 
+/* Whatever was copied later has a later time: it is a bound. */
+static uint32_t lived_on(const struct plan *plan, const struct trace_rank *rank) {
+    if (!plan->trace->running || rank->written_ns <= 0)
+        return 0;
+    int64_t ms = rank->written_ns > plan->to_ns ? (rank->written_ns - plan->to_ns + 999999) / 1000000 : 0;
+    return ms < UINT32_MAX ? (uint32_t)ms + 1 : 0;
+}
+
 static void fill_header(const struct dump_image *image, const struct plan *plan) {
     const struct trace_rank *rank = &plan->trace->ranks[plan->rank];
     struct dump_header *header = (struct dump_header *)image->base;
@@ -153,6 +165,7 @@ static void fill_header(const struct dump_image *image, const struct plan *plan)
              plan->run >> 16);
     header->activated_ticks = header->initialised_ticks = ticks_of(plan, plan->from_ns);
     header->exited_ticks = plan->trace->running ? 0 : ticks_of(plan, plan->to_ns);
+    header->lived_on_ms = lived_on(plan, rank);
     snprintf(header->launcher, sizeof header->launcher, "import");
     snprintf(header->writer, sizeof header->writer, "commtap import");
     snprintf(header->command, sizeof header->command, "%s: %s", plan->trace->format, rank->where);
@@ -163,6 +176,7 @@ static void fill_header(const struct dump_image *image, const struct plan *plan)
                          : plan->trace->device ? GPU_TIMING_EVENTS
                                                : GPU_TIMING_OFF;
     header->section_limit = SECTIONS_MAX;
+    header->pauses = rank->pauses;
 }
 
 /* What PyTorch reserved is the least that was in use. A capacity that this exceeds is none. */
@@ -277,33 +291,79 @@ static uint8_t *define_communicators(const struct dump_image *image, const struc
     return at;
 }
 
+static void note_collective(struct progress *row, const struct plan *plan, const struct trace_event *event) {
+    uint64_t number = event->seq + UINT64_C(1);
+    if (number > row->enqueued) {
+        row->enqueued = number;
+        row->last_call = event->call + 1u;
+        row->last_enter = ticks_of(plan, plan->trace->device ? event->posted_ns : event->enter_ns);
+    }
+    if (event->state >= TRACE_STARTED && number > row->started)
+        row->started = number;
+    if (event->state == TRACE_FINISHED && number > row->completed)
+        row->completed = number;
+}
+
+/* Launches are numbered so that what has ended comes first, and what has begun before what has not. */
+static void note_launch(struct progress *row, const struct plan *plan, size_t number) {
+    const struct trace_event *event = &plan->events[number];
+    uint32_t op = plan->ops[number];
+    bool message = plan->trace->calls[event->call].call_class != CLASS_COLLECTIVE;
+    if (event->grouped) /* the group is the launch */
+        return;
+    row->launched_op = op > row->launched_op ? op : row->launched_op;
+    if (event->state == TRACE_FINISHED && op > row->ended_op)
+        row->ended_op = op;
+    if ((event->state == TRACE_FINISHED || (event->state == TRACE_STARTED && message)) && op > row->begun_op)
+        row->begun_op = op;
+}
+
+/* What comes before the first that has not ended has ended, whether a recorder still has it or not. Of operations that
+ * have not ended alone, who has none has ended all, and has not called what others are in. */
+static void raise_to_open(const struct plan *plan, struct progress *rows, const uint64_t *first_open) {
+    for (size_t c = 0; c < plan->trace->communicator_count; c++) {
+        struct progress *row = &rows[c];
+        bool member = trace_member(&plan->trace->communicators[c], plan->rank) >= 0;
+        uint64_t ended = first_open[c] < UINT64_MAX         ? first_open[c]
+                         : plan->trace->only_open && member ? plan->open_from[c]
+                                                            : UINT64_MAX;
+        if (ended == UINT64_MAX || ended <= row->completed)
+            continue;
+        row->version = 2;
+        row->comm = (uint32_t)c;
+        row->completed = ended;
+        row->started = row->started > ended ? row->started : ended;
+        row->enqueued = row->enqueued > ended ? row->enqueued : ended;
+    }
+}
+
 /* How far the rank came on each communicator: there all operations count, also those that never ended. */
 static bool fill_progress(const struct dump_image *image, const struct plan *plan) {
     struct progress *rows = contents(image, PART_PROGRESS);
+    size_t communicators = plan->trace->communicator_count;
+    uint64_t *first_open = malloc((communicators + 1) * sizeof *first_open);
+    if (!first_open)
+        return false;
+    memset(first_open, 0xff, (communicators + 1) * sizeof *first_open);
     for (size_t i = 0; i < plan->event_count; i++) {
         const struct trace_event *event = &plan->events[i];
-        if (plan->trace->calls[event->call].call_class != CLASS_COLLECTIVE)
+        bool collective = plan->trace->calls[event->call].call_class == CLASS_COLLECTIVE;
+        if (event->communicator == COMM_NONE || (!collective && !plan->trace->running))
             continue;
         struct progress *row = &rows[event->communicator];
-        uint64_t number = event->seq + UINT64_C(1);
         row->version = 2;
         row->comm = event->communicator;
-        if (number > row->enqueued) {
-            row->enqueued = number;
-            row->last_call = event->call + 1u;
-            row->last_enter = ticks_of(plan, plan->trace->device ? event->posted_ns : event->enter_ns);
-        }
-        if (event->state >= TRACE_STARTED && number > row->started)
-            row->started = number;
-        if (event->state == TRACE_FINISHED && number > row->completed)
-            row->completed = number;
+        if (collective)
+            note_collective(row, plan, event);
+        if (plan->trace->running)
+            note_launch(row, plan, i);
+        if (collective && plan->trace->running && event->state != TRACE_FINISHED &&
+            event->seq < first_open[event->communicator])
+            first_open[event->communicator] = event->seq;
     }
-    /* recorders that never see starts (PyTorch without TORCH_NCCL_ENABLE_TIMING) leave nothing before the first that
-     * has not ended; nor does it matter where nobody's has started */
-    bool tells = plan->trace->ranks[plan->rank].tells_start;
-    for (size_t i = 0; plan->trace->running && i < plan->trace->communicator_count; i++)
-        if (!(tells && plan->begun[i]) && rows[i].enqueued > rows[i].completed && rows[i].started <= rows[i].completed)
-            rows[i].started = rows[i].completed + 1;
+    if (plan->trace->running)
+        raise_to_open(plan, rows, first_open);
+    free(first_open);
     return histories_fill(plan->trace, plan->history_first, plan->events, plan->event_count, rows);
 }
 
@@ -311,7 +371,7 @@ static bool fill_progress(const struct dump_image *image, const struct plan *pla
 
 static uint16_t flags_of(const struct plan *plan, const struct trace_event *event) {
     enum call_class class = plan->trace->calls[event->call].call_class;
-    if (class == CLASS_OTHER)
+    if (class == CLASS_OTHER || class == CLASS_GROUP)
         return 0;
     uint16_t flags = class == CLASS_SEND ? FLAG_SEND : class == CLASS_RECV ? FLAG_RECV : FLAG_COLLECTIVE;
     int32_t own = trace_member(&plan->trace->communicators[event->communicator], plan->rank);
@@ -324,13 +384,21 @@ static void put_record(const struct dump_image *image, struct record record) {
     ((struct record *)contents(image, PART_RING))[lane->head - 1] = record;
 }
 
+/* Of the group that a message belongs to: it follows its messages. */
+static uint32_t group_op(const struct plan *plan, size_t number) {
+    size_t at = plan->places[number];
+    while (plan->events[plan->launched[at]].grouped)
+        at++;
+    return plan->ops[plan->launched[at]];
+}
+
 /* A trace of the host: a blocking call. A GPU's: the enqueueing call, and where it ran. Own work is never waited for.
  */
 static void put_event(const struct dump_image *image, const struct plan *plan, size_t number) {
     const struct trace_event *event = &plan->events[number];
     struct record record = {.bytes = event->bytes,
                             .seq = event->seq,
-                            .op = (uint32_t)number + 1,
+                            .op = plan->ops[number],
                             .comm = event->communicator,
                             .peer = event->peer,
                             .tag = event->tag,
@@ -340,10 +408,11 @@ static void put_event(const struct dump_image *image, const struct plan *plan, s
                             .kind = RECORD_CALL,
                             .dtype = event->dtype};
     if (plan->trace->device && event->communicator != COMM_NONE) {
-        record.kind = RECORD_POST;
+        bool group = plan->trace->calls[event->call].call_class == CLASS_GROUP;
+        record.kind = group ? RECORD_GROUP : RECORD_POST;
         record.t0 = ticks_of(plan, event->posted_ns);
         record.t1 = ticks_of(plan, event->returned_ns);
-        record.tag = TAG_NONE;
+        record.tag = event->grouped ? (int32_t)group_op(plan, number) : TAG_NONE;
         put_record(image, record);
         if (!event->timed)
             return;
@@ -356,13 +425,15 @@ static void put_event(const struct dump_image *image, const struct plan *plan, s
 }
 
 static void put_mark(const struct dump_image *image, const struct plan *plan, const struct trace_mark *mark) {
+    static const int32_t levels[] = {
+        [TRACE_PAUSED] = PAUSE_MARK, [TRACE_RESUMED] = RESUME_MARK, [TRACE_STEP] = STEP_MARK};
     uint64_t at = ticks_of(plan, mark->at_ns);
     put_record(image, (struct record){.t0 = at,
                                       .t1 = at,
                                       .comm = COMM_NONE,
                                       .seq = SEQ_NONE,
                                       .peer = PEER_NONE,
-                                      .tag = STEP_MARK,
+                                      .tag = levels[mark->kind],
                                       .kind = RECORD_MARK});
 }
 
@@ -619,6 +690,44 @@ static bool plan_sizes(struct plan *plan, const struct trace_event **sorted, siz
     return false;
 }
 
+/* Ended, then messages that have begun, then other things that have, then what has not. */
+static int stage_of(const struct plan *plan, const struct trace_event *event) {
+    bool collective =
+        event->communicator != COMM_NONE && plan->trace->calls[event->call].call_class == CLASS_COLLECTIVE;
+    return event->state == TRACE_FINISHED ? 0 : event->state == TRACE_POSTED ? 3 : collective ? 2 : 1;
+}
+
+static int compare_ops(const void *a, const void *b, void *context) {
+    const struct plan *plan = context;
+    const struct trace_event *left = &plan->events[*(const uint32_t *)a], *right = &plan->events[*(const uint32_t *)b];
+    int stages = stage_of(plan, left) - stage_of(plan, right);
+    if (stages != 0)
+        return stages;
+    if (left->launch != right->launch)
+        return left->launch < right->launch ? -1 : 1;
+    if (left->grouped != right->grouped)
+        return left->grouped ? -1 : 1;
+    return (left > right) - (left < right);
+}
+
+static bool number_ops(struct plan *plan) {
+    size_t room = plan->event_count + 1;
+    plan->ops = malloc(room * sizeof *plan->ops);
+    plan->launched = malloc(room * sizeof *plan->launched);
+    plan->places = malloc(room * sizeof *plan->places);
+    if (!plan->ops || !plan->launched || !plan->places)
+        return false;
+    for (uint32_t i = 0; i < plan->event_count; i++)
+        plan->launched[i] = i;
+    if (plan->trace->running && plan->event_count > 0)
+        qsort_r(plan->launched, plan->event_count, sizeof *plan->launched, compare_ops, plan);
+    for (uint32_t i = 0; i < plan->event_count; i++) {
+        plan->places[plan->launched[i]] = i;
+        plan->ops[plan->launched[i]] = i + 1;
+    }
+    return true;
+}
+
 static int write_rank(struct plan *plan, const char *directory) {
     const struct trace_event **sorted = malloc((plan->event_count ? plan->event_count : 1) * sizeof *sorted);
     struct dump_image image = {0};
@@ -629,7 +738,7 @@ static int write_rank(struct plan *plan, const char *directory) {
     for (size_t i = 0; i < plan->event_count; i++)
         if (plan->events[i].communicator != COMM_NONE)
             sorted[operations++] = &plan->events[i];
-    if (plan_sizes(plan, sorted, operations) && lay_out(&image, plan)) {
+    if (number_ops(plan) && plan_sizes(plan, sorted, operations) && lay_out(&image, plan)) {
         fill_header(&image, plan);
         fill_clocks(&image, plan);
         fill_calls(&image, plan->trace);
@@ -638,6 +747,7 @@ static int write_rank(struct plan *plan, const char *directory) {
         bool enough_memory = fill_progress(&image, plan);
         struct lane_state *lane = contents(&image, PART_LANES);
         lane->threads = 1;
+        lane->shared = plan->trace->running; /* `op` does not grow with time */
         put_records(&image, plan);
         fill_operations(&image, plan, sorted, operations);
         qsort(sorted, operations, sizeof *sorted, compare_peers);
@@ -650,6 +760,9 @@ static int write_rank(struct plan *plan, const char *directory) {
     int error = errno;
     if (image.base)
         munmap(image.base, image.bytes);
+    free(plan->ops);
+    free(plan->launched);
+    free(plan->places);
     free(sorted);
     errno = error;
     return result;
@@ -719,12 +832,19 @@ static int write_ranks(const struct trace *trace, struct plan *plan, const char 
     return written;
 }
 
-static bool *find_begun(const struct trace *trace) {
-    bool *begun = calloc(trace->communicator_count + 1, sizeof *begun);
-    for (size_t i = 0; begun && i < trace->event_count; i++)
-        if (trace->events[i].communicator < trace->communicator_count && trace->events[i].state == TRACE_STARTED)
-            begun[trace->events[i].communicator] = true;
-    return begun;
+/* Per communicator, the first collective of anybody that has not ended. */
+static uint64_t *find_open(const struct trace *trace) {
+    uint64_t *open = malloc((trace->communicator_count + 1) * sizeof *open);
+    if (!open)
+        return NULL;
+    memset(open, 0xff, (trace->communicator_count + 1) * sizeof *open);
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const struct trace_event *event = &trace->events[i];
+        if (event->communicator < trace->communicator_count && event->state != TRACE_FINISHED &&
+            trace->calls[event->call].call_class == CLASS_COLLECTIVE && event->seq < open[event->communicator])
+            open[event->communicator] = event->seq;
+    }
+    return open;
 }
 
 int write_dumps(const struct trace *trace, const char *directory, mode_t mode) {
@@ -733,15 +853,15 @@ int write_dumps(const struct trace *trace, const char *directory, mode_t mode) {
     int written = -1;
     find_span(trace, &plan);
     uint32_t *history_first = histories_begin(trace);
-    bool *begun = find_begun(trace);
+    uint64_t *open_from = find_open(trace);
     plan.history_first = history_first;
-    plan.begun = begun;
-    if (written_stacks_init(&stacks, trace) && history_first && begun)
+    plan.open_from = open_from;
+    if (written_stacks_init(&stacks, trace) && history_first && open_from)
         written = write_ranks(trace, &plan, directory);
     int error = errno;
     written_stacks_free(&stacks);
     free(history_first);
-    free(begun);
+    free(open_from);
     errno = error;
     return written;
 }

@@ -126,9 +126,9 @@ def test_kineto_with_process_groups(tmp_path):
     run_import(*files, "-o", tmp_path / "out")
     rows = [row for row in analyse("summary", tmp_path / "out")["summary"] if row["source"] == "gpu-event"]
     assert [(row["comm_size"], row["bytes"], row["count"]) for row in rows] == [(2, 2000, 6), (2, 2000, 6)]
-    # the same rank twice is a mistake of the user's
+    # the same moment of a rank twice is a mistake of the user's
     refused = run_import(files[0], files[0], "-o", tmp_path / "twice", code=3)
-    assert "two traces of one rank" in refused.stderr
+    assert "two traces of rank 0 overlap" in refused.stderr
 
 
 def test_kernels_that_begin_before_their_launch_returned(tmp_path):

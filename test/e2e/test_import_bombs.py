@@ -12,6 +12,7 @@ import subprocess
 import tarfile
 
 import pytest
+from flight_recorders import entry as complete, flight as recorder
 
 import jobs
 
@@ -150,3 +151,20 @@ def test_a_bomb(name, tmp_path):
     room = sum(os.stat(tmp_path / "out" / made).st_blocks * 512 for made in os.listdir(tmp_path / "out")) if not refusal else 0
     assert room < 1 << 30
     print(name, f"{used:.2f} s", f"{room >> 20} MB")
+
+
+@pytest.mark.parametrize("bomb", ["blanks", "memory", "two of them"])
+def test_a_bomb_does_not_lose_the_other_ranks(bomb, tmp_path):
+    given = tmp_path / "given"
+    given.mkdir()
+    blanks = gzip.compress(b"{" + b" " * (256 << 20))
+    memory = b"\x80\x02]" + b"q\x00" + b"(" + b"]" * (1 << 20)  # lists, each of which takes hundreds of bytes
+    for rank in range(2):
+        (given / f"trace_rank_{rank}").write_text(json.dumps(recorder([complete(n) for n in range(1, 4)], "[0, 1, 2]")))
+    (given / "trace_rank_2").write_bytes(memory if bomb == "memory" else blanks)
+    if bomb == "two of them":
+        (given / "a_trace_rank_2").write_bytes(blanks)
+    done = subprocess.run([jobs.COMMTAP, "import", given, "-o", tmp_path / "out"], capture_output=True, text=True,
+                          preexec_fn=limited)
+    assert done.returncode == 0, done.stderr
+    assert "2 of 3 ranks, 6 operations" in done.stdout and "trace_rank_2: at byte" in done.stderr

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Flight recorders of simulated jobs of PyTorch: what went wrong in each is known, and is found; healthy ones are fine.
+# Must not live here: the jobs (test/support/recorded_jobs.py), single entries (test_import.py).
+import json
+
+import jobs
+import pytest
+import recorded_jobs
+from flight_recorders import entry, flight
+from test_import import analyse, run_import
+
+
+def diagnosis(folder, output):
+    run_import(folder, "-o", output)
+    return analyse("diagnose", output)
+
+
+FORMS = ["json", "pickle2", "pickle4"]
+# One fault in every form: what is read is the same.
+CASES = [(fault, form) for number, fault in enumerate(recorded_jobs.FAULTS)
+         for form in (FORMS if number == 0 else [FORMS[number % len(FORMS)]])]
+
+
+@pytest.mark.parametrize("fault, form", CASES, ids=lambda of: getattr(of, "__name__", of))
+def test_faults(fault, form, tmp_path):
+    (tmp_path / "given").mkdir()
+    about, truth = recorded_jobs.make(len(fault.__name__), tmp_path / "given", fault, form)
+    found = diagnosis(tmp_path / "given", tmp_path / "out")
+    assert recorded_jobs.agrees(found, truth), (about, truth, found["verdict"], found["culprits"])
+
+
+@pytest.mark.parametrize("seed", range(5, 60, 5))
+def test_healthy_jobs_that_were_looked_at_while_they_ran(seed, tmp_path):
+    (tmp_path / "given").mkdir()
+    about, truth = recorded_jobs.make(seed, tmp_path / "given", recorded_jobs.healthy)
+    said = jobs.commtap("import", tmp_path / "given", "-o", tmp_path / "out", codes=(0, 3))
+    if said.returncode == 3:  # nothing was under way
+        return
+    found = analyse("diagnose", tmp_path / "out")
+    assert recorded_jobs.agrees(found, truth), (about, found["verdict"], found["culprits"])
+
+
+@pytest.mark.parametrize("seed", [102, 1029, 1058, 3008, 3026, 3046, 3137, 3217])
+def test_what_is_left_of_launches_that_had_ended(seed, tmp_path):
+    """Jobs whose recorders leave out what had ended, but for members of launches, or overwrote a part of them."""
+    (tmp_path / "given").mkdir()
+    about, truth = recorded_jobs.make(seed, tmp_path / "given")
+    found = diagnosis(tmp_path / "given", tmp_path / "out")
+    assert recorded_jobs.agrees(found, truth), (about, truth, found["verdict"], found["culprits"])
+
+
+def test_what_is_overwritten_is_blamed_on_nobody(tmp_path):
+    """Rank 2 waits in a batch for rank 1, whose own may be in the part of rank 2's recorder that is overwritten."""
+    (tmp_path / "given").mkdir()
+    recorded_jobs.make(5301, tmp_path / "given")
+    found = diagnosis(tmp_path / "given", tmp_path / "out")
+    assert (found["verdict"], found["culprits"]) == ("unknown", [])
+    assert "nothing on record tells who lacks the other half" in " ".join(
+        jobs.commtap("diagnose", tmp_path / "out", codes=(0, 1)).stdout.split())
+
+
+def write(folder, documents):
+    for rank, document in enumerate(documents):
+        (folder / f"nccl_trace_rank_{rank}").write_text(json.dumps(document))
+
+
+def test_numbers_of_older_versions(tmp_path):
+    """Before 2.1 collectives and messages had one number, and nothing told them apart but the name."""
+    (tmp_path / "given").mkdir()
+    documents = []
+    for rank in range(3):
+        entries = [{**entry(n), "seq_id": n} for n in range(1, 4 if rank == 1 else 5)]
+        if rank != 1:
+            entries[-1].update(state="scheduled", time_discovered_completed_ns=None, duration_ms=None)
+        for one in entries:
+            for key in ("collective_seq_id", "p2p_seq_id", "is_p2p"):
+                del one[key]
+        documents.append({**flight(entries), "version": "1.5"})
+    write(tmp_path / "given", documents)
+    found = diagnosis(tmp_path / "given", tmp_path / "out")
+    assert (found["verdict"], [culprit["rank"] for culprit in found["culprits"]]) == ("hang", [1])
+
+
+def test_a_version_that_is_not_known_is_said(tmp_path):
+    (tmp_path / "given").mkdir()
+    write(tmp_path / "given", [{**flight([entry(1)], "[0]"), "version": "3.0"}])
+    assert "version 3.0" in run_import(tmp_path / "given", "-o", tmp_path / "out").stdout
