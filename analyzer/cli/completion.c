@@ -8,10 +8,28 @@
 #include <string.h>
 
 #include "analyzer/cli/options.h"
+#include "analyzer/render/table.h"
 
 static void print_choices(FILE *stream, const char *choices) {
     for (; *choices; choices++)
         fputc(*choices == '|' ? ' ' : *choices, stream);
+}
+
+/* Of the tables of all commands that have it the columns' keys are its values. */
+static bool takes_column(const struct command *command, const struct option *row) {
+    return command->columns && strcmp(row->name, "sort") == 0;
+}
+
+static bool has_values(const struct command *command, const struct option *row) {
+    return row->choices || takes_column(command, row);
+}
+
+static void print_values(FILE *stream, const struct command *command, const struct option *row) {
+    if (row->choices)
+        print_choices(stream, row->choices);
+    else if (takes_column(command, row))
+        for (const struct column *column = command->columns; column->key; column++)
+            fprintf(stream, "%s ", column->key);
 }
 
 /* A list of completions has room for the first clause of what an option means. */
@@ -24,9 +42,9 @@ static int doc_length(const char *doc) {
 static void bash_choices(FILE *stream, const struct command *const *commands) {
     for (const struct command *const *command = commands; *command; command++)
         for (const struct option *row = (*command)->options; row->name; row++)
-            if (row->choices) {
+            if (has_values(*command, row)) {
                 fprintf(stream, "    %s:--%s) COMPREPLY=($(compgen -W \"", (*command)->name, row->name);
-                print_choices(stream, row->choices);
+                print_values(stream, *command, row);
                 fputs("\" -- \"$word\")); return ;;\n", stream);
             }
 }
@@ -109,7 +127,7 @@ static void zsh_text(FILE *stream, const char *text, int length) {
 }
 
 /* --output and -o are one option: with one of them given the other is not offered. */
-static void zsh_option(FILE *stream, const struct option *row) {
+static void zsh_option(FILE *stream, const struct command *command, const struct option *row) {
     const char *takes = row->argument ? "=" : "";
     fputs("            ", stream);
     if (row->repeats)
@@ -126,9 +144,9 @@ static void zsh_option(FILE *stream, const struct option *row) {
     if (row->argument) {
         fputc(':', stream);
         zsh_text(stream, row->argument, (int)strlen(row->argument));
-        fputs(row->choices ? ":(" : ":_files", stream);
-        print_choices(stream, row->choices ? row->choices : "");
-        fputs(row->choices ? ")" : "", stream);
+        fputs(has_values(command, row) ? ":(" : ":_files", stream);
+        print_values(stream, command, row);
+        fputs(has_values(command, row) ? ")" : "", stream);
     }
     fputs("' \\\n", stream);
 }
@@ -155,8 +173,8 @@ static void zsh_command(FILE *stream, const struct command *command) {
     fprintf(stream, "    %s)\n        _arguments -s -S %s\\\n", command->name,
             command->stops_at_argument ? "-A '-*' " : "");
     for (const struct option *row = command->options; row->name; row++)
-        zsh_option(stream, row);
-    zsh_option(stream, &option_help);
+        zsh_option(stream, command, row);
+    zsh_option(stream, command, &option_help);
     if (command->stops_at_argument)
         fputs("            '(-)1: :_command_names -e' '*:: :_normal' ;;\n", stream);
     else if (command->words)
@@ -217,9 +235,9 @@ static void fish_option(FILE *stream, const struct command *command, const struc
     fprintf(stream, "complete -c commtap -n '__commtap_is %s' -l %s", command->name, row->name);
     if (row->letter)
         fprintf(stream, " -s %c", row->letter);
-    if (row->choices) {
+    if (has_values(command, row)) {
         fputs(" -x -a '", stream);
-        print_choices(stream, row->choices);
+        print_values(stream, command, row);
         fputc('\'', stream);
     } else if (row->argument) {
         fputs(" -r", stream);

@@ -1,34 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/cli/generations.h"
 
+#include <stdint.h>
+
 #include "analyzer/align/align.h"
-#include "analyzer/dumps/deaths_note.h"
+#include "analyzer/cli/watch.h"
+#include "analyzer/diagnose/deaths.h"
 #include "analyzer/dumps/process.h"
-#include "analyzer/job/deaths.h"
+
+#define NO_PROCESS SIZE_MAX
 
 static bool has_failed(enum rank_end end) {
     return end == END_KILLED || end == END_ABORTED || end == END_EXITED || end == END_IN_INIT;
 }
 
-/* By the note of commtap run; without it only where a single process was killed and the others were not. */
-static void find_dead(struct generation_rank *dead, const struct job *job) {
-    char note[DEATHS_NOTE_TEXT];
-    struct job_end end;
-    size_t killed = 0, which = 0;
+/* Who ended before all others by the note of commtap run; without it, who alone was killed, or whom the others
+ * outlived. Those that an agent ends seconds later are killed as well. */
+static bool find_first(size_t *first, const struct job *job, const struct job_end *end) {
+    struct first_death death;
+    size_t killed = 0;
+    *first = NO_PROCESS;
+    if (end && end->dead_known && has_failed(job->ends[job->process_of[end->dead]])) {
+        *first = job->process_of[end->dead];
+        return true;
+    }
     for (size_t p = 0; p < job->process_count; p++)
         if (job->ends[p] == END_KILLED) {
             killed++;
-            which = p;
+            *first = p;
         }
-    if (deaths_note_read(job->dumps[0], note, sizeof note) && deaths_read(note, job, &end) && end.dead_known &&
-        has_failed(job->ends[job->process_of[end.dead]])) {
-        killed = 1;
-        which = job->process_of[end.dead];
+    if (killed == 1)
+        return true;
+    *first = NO_PROCESS;
+    if (!first_death_of_job(&death, job, end))
+        return false;
+    if (death.known && (death.missed || death.of_itself) && has_failed(job->ends[job->process_of[death.party]]))
+        *first = job->process_of[death.party];
+    return true;
+}
+
+/* Of the processes: rows of GPUs are not what the others of the host have noted. */
+static bool find_dead(struct generation_row *row, const struct session *session) {
+    struct job job;
+    struct job_end end;
+    size_t first = NO_PROCESS;
+    bool done = job_select(&job, &session->set, row->listed->id, process_is_alive) == 0 &&
+                find_first(&first, &job, watch_read_end(&job, &end) ? &end : NULL);
+    if (done && first != NO_PROCESS) {
+        row->dead.rank = job.processes[first]->header->rank;
+        row->dead.host = job.processes[first]->host;
     }
-    if (killed == 1) {
-        dead->rank = job->processes[which]->header->rank;
-        dead->host = job->processes[which]->host;
-    }
+    job_free(&job);
+    return done;
 }
 
 /* The costliest rank or host that is named; what turns, is a link, or is slow by design has no place that could go. */
@@ -49,7 +72,6 @@ static void take(struct generation_row *row, const struct job *job, const struct
                  const struct straggler_analysis *analysis) {
     row->hosts = clock->host_count;
     find_slow(row, job, analysis);
-    find_dead(&row->dead, job);
 }
 
 static bool judge(struct generation_row *row, const struct session *session, struct team *team, unsigned workers) {
@@ -104,11 +126,12 @@ bool generations_judge(struct generations *generations, const struct session *se
     list_rows(generations, &session->job.list, session);
     for (size_t i = 0; i < generations->count; i++) {
         struct generation_row *row = &generations->rows[i];
-        if (row->listed == session->job.listed && !session->scope.limited) {
+        if (row->listed == session->job.listed && !session->scope.limited)
             take(row, &session->job, &session->clock, &session->analysis);
-        } else if (!judge(row, session, team, workers)) {
+        else if (!judge(row, session, team, workers))
             return false;
-        }
+        if (!find_dead(row, session))
+            return false;
     }
     generations_follow(generations->rows, generations->count, &session->set);
     return true;

@@ -65,13 +65,24 @@ static int refuse(const char *what, const char *value) {
     return EXIT_USAGE;
 }
 
+/* "!" with nothing behind it leaves out what has no name. */
+static bool is_list_of_globs(const char *text) {
+    for (const char *item = text; *item; item += *item == ',') {
+        size_t length = strcspn(item, ",");
+        if (length == 1 && *item == '!')
+            return false;
+        item += length;
+    }
+    return true;
+}
+
 static bool text_is_sound(const struct order *order) {
     const char *text = order->text;
     if (!text[0] || strlen(text) >= order_text_bytes(order->kind))
         return false;
     return order->kind == ORDER_VERBOSE ? knob_verbose_is_sound(text)
            : order->kind == ORDER_STACK ? knob_is_one_of(knob_words("COMMTAP_STACK"), text)
-                                        : true;
+                                        : is_list_of_globs(text);
 }
 
 static int read_text(struct ctl *ctl, const struct command_word *word) {
@@ -459,6 +470,8 @@ static int run(const struct options *options) {
     int code = read_options(&ctl);
     if (code == EXIT_FINE)
         code = live_job_open(&ctl.live);
+    if (code == EXIT_FINE)
+        live_job_name_others(&ctl.live, true);
     if (code == EXIT_FINE)
         code = control_job(&ctl);
     for (size_t i = 0; i < ctl.count; i++)

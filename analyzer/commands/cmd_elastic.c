@@ -102,6 +102,11 @@ static int64_t ranks_of_each_host(const struct session *session) {
     return (int64_t)each;
 }
 
+/* One for each rank. */
+static int64_t gpus_of_job(const struct session *session) {
+    return session->job.ranks_expected > 0 ? session->job.ranks_expected : (int64_t)session->job.count;
+}
+
 static int judge_host(struct elastic_answer *answer, const struct session *session, const struct options *options) {
     const char *wanted = option_text(options, "drop-host");
     uint32_t host = find_host(session, wanted);
@@ -113,7 +118,7 @@ static int judge_host(struct elastic_answer *answer, const struct session *sessi
         fputs("'\n", stderr);
         return EXIT_USAGE;
     }
-    int64_t gpus = session->job.ranks_expected > 0 ? session->job.ranks_expected : (int64_t)session->job.count;
+    int64_t gpus = gpus_of_job(session);
     answer->host = name_of_host(session, host);
     enum elastic_result result =
         eviction_judge(&answer->config, gpus, (int64_t)ranks_on(session, host), answer->gpus_per_node,
@@ -150,24 +155,37 @@ static const struct column columns[] = {
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
-static void print_counts(FILE *stream, const struct elastic_batch *batch) {
-    fputs("valid_gpus .......... [", stream);
+static void print_batch(FILE *stream, const struct elastic_batch *batch) {
+    fprintf(stream, "final_batch_size .... %" PRId64 "\nvalid_gpus .......... [", batch->batch_size);
     for (size_t i = 0; i < batch->count; i++)
         fprintf(stream, "%s%" PRId64, i > 0 ? ", " : "", batch->counts[i]);
     fputs("]\n", stream);
+}
+
+static void print_refusal(FILE *stream, const struct elastic_answer *answer) {
+    if (answer->world_size > 0)
+        fprintf(stream, "world size %" PRId64 " is not valid\n", answer->world_size);
+    else
+        fprintf(stream, "%" PRId64 " GPUs are no whole number of models that are split over %" PRId64 "\n",
+                answer->gpus, answer->config.model_parallel_size);
+    if (elastic_answer_sizes(answer) != &answer->goes_on)
+        return;
+    fputs(answer->goes_on.count > 0 ? "\nDeepSpeed does not start the job so. It does with:\n"
+                                    : "\nDeepSpeed starts the job with no number of whole nodes:\n",
+          stream);
+    print_batch(stream, &answer->goes_on);
 }
 
 /* As ds_elastic prints it, and a row for every count. */
 static bool print_text(const struct output *output, const struct elastic_answer *answer, const struct table *sizes) {
     FILE *stream = output->stream;
     const struct elastic_batch *batch = &answer->batch;
-    fprintf(stream, "final_batch_size .... %" PRId64 "\n", batch->batch_size);
-    print_counts(stream, batch);
+    print_batch(stream, batch);
     if (batch->micro_batch > 0)
         fprintf(stream, "micro_batch_size .... %" PRId64 "\ngradient_accumulation_steps %" PRId64 "\n",
                 batch->micro_batch, elastic_accumulation(batch->batch_size, batch->micro_batch, answer->world_size));
-    if (!elastic_answer_fits(answer))
-        fprintf(stream, "world size %" PRId64 " is not valid\n", answer->world_size);
+    if (!answer->starts)
+        print_refusal(stream, answer);
     fputc('\n', stream);
     if (!table_print_text(stream, sizes, output->color))
         return false;
@@ -182,7 +200,7 @@ static bool print_text(const struct output *output, const struct elastic_answer 
 
 static int print(const struct options *options, const struct elastic_answer *answer) {
     struct output output;
-    const struct table sizes = {columns, answer->rows, sizeof *answer->rows, answer->batch.count};
+    const struct table sizes = {columns, answer->rows, sizeof *answer->rows, elastic_answer_sizes(answer)->count};
     int code = output_open(&output, options);
     if (code != EXIT_FINE)
         return code;
@@ -193,19 +211,41 @@ static int print(const struct options *options, const struct elastic_answer *ans
         table_print_csv(output.stream, &sizes);
     else
         done = print_text(&output, answer, &sizes);
-    code = elastic_answer_fits(answer) ? EXIT_FINE : EXIT_FINDINGS;
+    code = answer->starts ? EXIT_FINE : EXIT_FINDINGS;
     return output_close(&output, done ? code : input_no_memory());
+}
+
+/* A scheduler's number of GPUs and a job's of ranks are two questions to DeepSpeed, which may say yes to the one and no
+ * to the other; the job's counts. */
+static enum elastic_result find_answer(struct elastic_answer *answer) {
+    struct elastic_batch job;
+    enum elastic_result result = elastic_batch_find(&answer->config, answer->world_size, &job);
+    if (result != ELASTIC_OK)
+        return result;
+    answer->starts =
+        !elastic_answer_was_asked(answer) || (answer->world_size > 0 && elastic_batch_has(&job, answer->world_size));
+    if (answer->gpus > 0) {
+        result = elastic_batch_list(&answer->config, answer->gpus, &answer->batch);
+        answer->batch.micro_batch = job.micro_batch;
+        elastic_batch_free(&job);
+    } else {
+        answer->batch = job;
+    }
+    if (result == ELASTIC_OK && elastic_answer_sizes(answer) == &answer->goes_on)
+        result = elastic_batch_startable(&answer->config, &answer->goes_on);
+    return result;
 }
 
 static int answer_and_print(struct elastic_answer *answer, const struct session *session,
                             const struct options *options) {
     char advice[EVICTION_TEXT];
-    enum elastic_result result = elastic_batch_find(&answer->config, answer->world_size, &answer->batch);
+    enum elastic_result result = find_answer(answer);
     if (result == ELASTIC_NO_MEMORY)
         return input_no_memory();
     if (result != ELASTIC_OK)
         return refuse(option_text(options, "config"), elastic_result_text(result));
-    answer->rows = elastic_rows(&answer->config, &answer->batch, answer->gpus_per_node, answer->world_size);
+    answer->rows =
+        elastic_rows(&answer->config, elastic_answer_sizes(answer), answer->gpus_per_node, answer->world_size);
     int code = answer->rows ? EXIT_FINE : input_no_memory();
     if (code == EXIT_FINE && session)
         code = judge_host(answer, session, options);
@@ -217,6 +257,7 @@ static int answer_and_print(struct elastic_answer *answer, const struct session 
         code = print(options, answer);
     free(answer->rows);
     elastic_batch_free(&answer->batch);
+    elastic_batch_free(&answer->goes_on);
     return code;
 }
 
@@ -239,8 +280,8 @@ static int complain(const char *what) {
     return EXIT_USAGE;
 }
 
-/* DeepSpeed, too, takes the world size of version 0.2 from there. */
-static int64_t world_size_of_environment(void) {
+/* DeepSpeed, too, takes the GPUs of version 0.2 from there: launchers count all ranks, model-parallel ones included. */
+static int64_t gpus_of_environment(void) {
     const char *text = getenv("WORLD_SIZE");
     char *end = "";
     int64_t size = text ? strtoll(text, &end, 10) : 0;
@@ -249,12 +290,14 @@ static int64_t world_size_of_environment(void) {
 
 static int run_with(struct elastic_answer *answer, struct session *session, const struct options *options) {
     const struct elastic_config *config = &answer->config;
-    if (answer->world_size == 0 && session)
-        answer->world_size =
-            (session->job.ranks_expected > 0 ? session->job.ranks_expected : (int64_t)session->job.count) /
-            config->model_parallel_size;
-    else if (answer->world_size == 0 && config->by_node)
-        answer->world_size = world_size_of_environment();
+    if (answer->world_size == 0) {
+        if (session)
+            answer->gpus = gpus_of_job(session);
+        else if (config->by_node)
+            answer->gpus = gpus_of_environment();
+        if (answer->gpus % config->model_parallel_size == 0)
+            answer->world_size = answer->gpus / config->model_parallel_size;
+    }
     if (answer->gpus_per_node == 0)
         answer->gpus_per_node =
             config->gpus_per_node > 1 || !session ? config->gpus_per_node : ranks_of_each_host(session);
@@ -296,7 +339,7 @@ static const struct option option_rows[] = {
      .letter = 'w',
      .argument = "N",
      .doc = "data-parallel ranks, present or intended; default: those of the job in DIR, else for version 0.2 "
-            "WORLD_SIZE of the environment"},
+            "WORLD_SIZE of the environment; both are GPUs, divided by model_parallel_size"},
     {.name = "gpus-per-node",
      .argument = "N",
      .doc = "for whole-node counts; default: num_gpus_per_node where it is above 1, else the ranks of each host of the "
@@ -325,7 +368,10 @@ const struct command command_elastic = {
     .details =
         "Batch size and counts are those that DeepSpeed (versions 0.1 and 0.2 of its elasticity) works out from the\n"
         "same section; releases before 0.19.6 may exceed max_train_batch_size by the least common multiple of the\n"
-        "micro-batches. A recorded job is taken to have one GPU per rank. A smaller job is taken to need longer in\n"
+        "micro-batches. Where a model is split (model_parallel_size), DeepSpeed divides by that once more when the "
+        "job\n"
+        "starts, and so ends jobs of sizes that it lists: 'not valid' is said of these, too, and sizes that it starts\n"
+        "are shown. A recorded job is taken to have one GPU per rank. A smaller job is taken to need longer in\n"
         "proportion to the samples of each GPU, which is an upper bound: communication does not grow with them. So\n"
         "'evict' is said only where the slow host costs more than that.\n",
     .exits =

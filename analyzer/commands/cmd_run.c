@@ -23,6 +23,7 @@
 #include "analyzer/cli/options.h"
 #include "analyzer/run/run.h"
 #include "shim/base/directory_pattern.h"
+#include "shim/base/knob_values.h"
 
 extern char **environ;
 
@@ -323,18 +324,26 @@ static bool is_full(const struct launched_job *job, uint64_t *free_bytes) {
     return *free_bytes < RUN_ROOM_FOR_A_DUMP;
 }
 
+static bool was_shorter(const struct launched_job *job, const char *seconds) {
+    uint64_t least;
+    return knob_number(seconds, &least) && (uint64_t)(time(NULL) - job->started) < least;
+}
+
 /* Says what can be established about a command that left no dump, else what may be the case. */
 static void explain_nothing(const struct launched_job *job, char *const *argv, int status) {
     uint64_t free_bytes;
     const char *enable = run_settings_get(&job->settings, "COMMTAP_ENABLE");
     const char *share = run_settings_get(&job->settings, "COMMTAP_SHARE");
-    char *program = run_launched_program(job->launcher, argv);
+    const char *least = run_settings_get(&job->settings, "COMMTAP_MIN_SECONDS"), *missing;
+    char *program = run_launched_program(job->launcher, argv, &missing);
     const char *obstacle = program ? run_program_obstacle(program) : NULL;
     fputs("commtap: no dump was written: ", stderr);
     if (enable && !strcmp(enable, "0")) {
         fputs("recording is switched off (COMMTAP_ENABLE=0)", stderr);
     } else if (share && *share && strcmp(share, "100") != 0) {
         fprintf(stderr, "COMMTAP_SHARE=%s leaves jobs out, and this may be one of them", share);
+    } else if (status == 0 && least && was_shorter(job, least)) {
+        fprintf(stderr, "COMMTAP_MIN_SECONDS=%s leaves none of a job that ends well in less", least);
     } else if (obstacle) {
         print_quoted(program);
         fprintf(stderr, " %s", obstacle);

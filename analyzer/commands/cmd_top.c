@@ -322,6 +322,8 @@ static int run(const struct options *options) {
     if (code == EXIT_FINE)
         code = live_job_open(&top.live);
     if (code == EXIT_FINE)
+        live_job_name_others(&top.live, false);
+    if (code == EXIT_FINE)
         code = is_once(options) ? look_once(&top) : look_on_terminal(&top);
     tidy_up(&top);
     if (terminal_signal())

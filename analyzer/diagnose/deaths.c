@@ -2,8 +2,10 @@
 #include "analyzer/diagnose/deaths.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/diagnose/beats.h"
 #include "analyzer/diagnose/slots.h"
 
 /* ---- what dumps tell ------------------------------------------------------------------------- */
@@ -162,4 +164,18 @@ struct first_death first_death_find(const struct world *world, const struct job_
         first.of_itself |= !together && !was_waiting(world->parties[first.party].dump);
     find_missed(world, &first);
     return first;
+}
+
+bool first_death_of_job(struct first_death *first, const struct job *job, const struct job_end *end) {
+    struct world world;
+    enum process_state *states = calloc(job->count + 1, sizeof *states); /* PROCESS_GONE */
+    *first = (struct first_death){0};
+    if (!states)
+        return false;
+    bool done = world_build(&world, job, states) && beats_take_in(&world);
+    if (done)
+        *first = first_death_find(&world, end);
+    world_free(&world);
+    free(states);
+    return done;
 }

@@ -33,6 +33,10 @@ struct moment last_known_alive(const struct party *party);
  */
 struct first_death first_death_find(const struct world *world, const struct job_end *end);
 
+/* The same of a job that is not split into GPUs, beats taken in. Processes are taken to be over: of one that still runs
+ * its dump tells. Returns false when memory is short. */
+bool first_death_of_job(struct first_death *first, const struct job *job, const struct job_end *end);
+
 /* Whether a process that exited did so because of something else: it was inside of a call that waits, as where a
  * library gives up that has lost its launcher, or another one, `first`, had ended just before. */
 bool exit_is_a_consequence(const struct world *world, uint32_t party, const struct first_death *first);

@@ -402,6 +402,29 @@ bool desync_find(struct mismatch *mismatch, struct world *world) {
     return done;
 }
 
+bool mismatch_of_message(struct mismatch *mismatch, struct shared_communicator *communicator, uint32_t seq,
+                         uint32_t sender, const struct signature *sent, uint32_t receiver,
+                         const struct signature *received) {
+    uint32_t *parties = malloc(2 * sizeof *parties);
+    if (!parties)
+        return false;
+    parties[0] = sender;
+    parties[1] = receiver;
+    *mismatch = (struct mismatch){.communicator = communicator,
+                                  .from_seq = seq,
+                                  .to_seq = seq,
+                                  .parties = parties,
+                                  .expected_count = 1,
+                                  .other_count = 1,
+                                  .message = true,
+                                  .tie = true,
+                                  .expected = *sent,
+                                  .other = *received,
+                                  .expected_party = sender,
+                                  .other_party = receiver};
+    return true;
+}
+
 void mismatch_free(struct mismatch *mismatch) {
     free(mismatch->parties);
     *mismatch = (struct mismatch){0};

@@ -25,6 +25,7 @@ struct mismatch {
     uint64_t from_seq, to_seq; /* the first differing collective is one of these; equal: it is this one */
     uint32_t *parties;         /* of members that can be compared there, by side: the expected ones first */
     size_t expected_count, other_count;
+    bool message;                     /* it is a message that its sender and its receiver take for different sizes */
     bool tie;                         /* as many on one side as on the other: neither is expected */
     struct signature expected, other; /* of the first of each side */
     uint32_t other_party;             /* whose `other` is */
@@ -34,6 +35,10 @@ struct mismatch {
 /* Finds the communicator whose members disagree, the earliest in the job by the number of its first differing
  * collective. Returns false when memory is short. Free with mismatch_free. */
 bool desync_find(struct mismatch *mismatch, struct world *world);
+/* The same of a message: its sender is the first party. False: memory is short. */
+bool mismatch_of_message(struct mismatch *mismatch, struct shared_communicator *communicator, uint32_t seq,
+                         uint32_t sender, const struct signature *sent, uint32_t receiver,
+                         const struct signature *received);
 void mismatch_free(struct mismatch *mismatch);
 
 /* The collective number `seq` as a member called it, from its slots, pending operations and rings. */

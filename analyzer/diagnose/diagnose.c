@@ -333,14 +333,21 @@ static void blame_cycle(struct diagnosis *diagnosis) {
     }
 }
 
+/* Who waits for a message of which nothing tells whether anybody misses is not to blame. */
 static void blame_sinks(struct diagnosis *diagnosis, const uint8_t *sinks, bool dead) {
+    bool untold = false;
     diagnosis->verdict = dead ? VERDICT_DEAD_RANK : VERDICT_HANG;
     for (uint32_t p = 0; p < diagnosis->world.party_count; p++) {
         const struct party_state *state = &diagnosis->wait_for_graph.parties[p];
         if (!sinks[p] || (dead && !is_dead(state)))
             continue;
-        add_culprit(diagnosis, p, culprit_state_of(diagnosis, p), BLAME_AWAITED);
+        untold |= state->partner_untold;
+        if (!state->partner_untold)
+            add_culprit(diagnosis, p, culprit_state_of(diagnosis, p), BLAME_AWAITED);
     }
+    diagnosis->partner_untold = untold && diagnosis->culprit_count == 0;
+    if (diagnosis->partner_untold)
+        diagnosis->verdict = VERDICT_UNKNOWN;
 }
 
 /* It goes on with what it does, and has not come to MPI_Finalize. */
@@ -419,6 +426,25 @@ static bool collectives_failed(const struct diagnosis *diagnosis) {
     return false;
 }
 
+/* NCCL moves as many bytes as both sides say; where they differ it never ends, or overwrites something. */
+static bool find_unequal_message(struct diagnosis *diagnosis) {
+    const struct wait_for_graph *waits = &diagnosis->wait_for_graph;
+    for (size_t i = 0; i < waits->count; i++) {
+        const struct wait *wait = &waits->items[i];
+        if (!wait->unequal || wait->peer_party == NOBODY)
+            continue;
+        bool sends = wait->call->call_class == CLASS_SEND;
+        const struct signature own = {
+            .call = wait->call, .bytes = wait->bytes, .root = PEER_NONE, .stack = wait->stack};
+        const struct signature other = {
+            .call = wait->other_call, .bytes = wait->other_bytes, .root = PEER_NONE, .stack = wait->other_stack};
+        return mismatch_of_message(&diagnosis->mismatch, wait->communicator, wait->seq,
+                                   sends ? wait->party : wait->peer_party, sends ? &own : &other,
+                                   sends ? wait->peer_party : wait->party, sends ? &other : &own);
+    }
+    return true;
+}
+
 static bool judge_waits(struct diagnosis *diagnosis) {
     bool dead = false;
     if (!desync_find(&diagnosis->mismatch, &diagnosis->world))
@@ -426,6 +452,8 @@ static bool judge_waits(struct diagnosis *diagnosis) {
     /* a job may come to its end with it, and wrong results */
     if (diagnosis->mismatch.communicator && !anybody_waits(diagnosis) && collectives_failed(diagnosis))
         mismatch_free(&diagnosis->mismatch);
+    if (!diagnosis->mismatch.communicator && !find_unequal_message(diagnosis))
+        return false;
     if (diagnosis->mismatch.communicator) {
         blame_mismatch(diagnosis);
         return true;
@@ -503,7 +531,7 @@ static bool may_have_worked(const struct diagnosis *diagnosis) {
     bool nobody_dead = diagnosis->verdict == VERDICT_DEAD_RANK && diagnosis->wait_for_graph.count == 0;
     for (size_t i = 0; i < diagnosis->culprit_count; i++)
         nobody_dead &= diagnosis->culprits[i].state == CULPRIT_NO_DUMP;
-    return diagnosis->verdict == VERDICT_HANG || nobody_dead || circle_has_gpus(diagnosis);
+    return diagnosis->verdict == VERDICT_HANG || diagnosis->partner_untold || nobody_dead || circle_has_gpus(diagnosis);
 }
 
 /* Whether somebody had not come to the end of its work, in a job that is over. */
@@ -538,14 +566,41 @@ static bool others_went_on(const struct diagnosis *diagnosis) {
     return went_on && diagnosis->culprit_count == 0 && diagnosis->cycle_count == 0;
 }
 
+/* Whether they are of one moment that is over, as a recorder of another tool wrote it: that they do not change tells
+ * nothing. */
+static bool is_imported(const struct world *world) {
+    bool imported = world->dump_count > 0;
+    for (uint32_t p = 0; p < world->dump_count; p++)
+        imported &= world->parties[p].dump->lived_on_ms > 0;
+    return imported;
+}
+
+/* Waits that were young when it was written are those of a job at work. */
+static bool weigh_imported(struct diagnosis *diagnosis, const struct diagnose_request *request) {
+    if (!standing_find(&diagnosis->standing, &diagnosis->wait_for_graph, request->end))
+        return false;
+    if (diagnosis->standing.kind == STANDING_BRIEF) {
+        diagnosis->verdict = VERDICT_OK;
+        diagnosis->culprit_count = diagnosis->cycle_count = 0;
+    } else {
+        diagnosis->standing = (struct standing){.party = NOBODY};
+    }
+    return true;
+}
+
 /* A job that nobody saw stand: does it look as if it had? */
 static bool weigh(struct diagnosis *diagnosis, const struct diagnose_request *request) {
     weigh_end(diagnosis);
+    if (is_imported(&diagnosis->world) && may_have_worked(diagnosis))
+        return weigh_imported(diagnosis, request);
+    bool stays = diagnosis->verdict == VERDICT_DEADLOCK && !circle_has_gpus(diagnosis);
     if (request->settled || request->moving_count > 0 || diagnosis->wait_for_graph.any_alive ||
-        !may_have_worked(diagnosis))
+        (!stays && !may_have_worked(diagnosis)))
         return true;
     if (!standing_find(&diagnosis->standing, &diagnosis->wait_for_graph, request->end))
         return false;
+    if (stays) /* a circle never opens: for how long it stood is told, and decides nothing */
+        return true;
     if (diagnosis->standing.kind == STANDING_BRIEF) {
         bool first_known = request->end && request->end->dead_known; /* of a sure one the verdict is another */
         diagnosis->verdict = first_known ? VERDICT_UNKNOWN : VERDICT_OK;
@@ -606,14 +661,14 @@ static bool is_blamed(const struct diagnosis *diagnosis, uint32_t party) {
 static bool judge_as_it_stood(struct diagnosis *diagnosis, bool *stood) {
     if (!judge_waits(diagnosis))
         return false;
-    *stood =
-        diagnosis->verdict == VERDICT_DESYNC || (diagnosis->verdict == VERDICT_DEADLOCK && !circle_has_gpus(diagnosis));
-    if (*stood || diagnosis->verdict == VERDICT_OK)
+    bool circle = diagnosis->verdict == VERDICT_DEADLOCK && !circle_has_gpus(diagnosis);
+    *stood = circle || diagnosis->verdict == VERDICT_DESYNC;
+    if (diagnosis->verdict == VERDICT_DESYNC || diagnosis->verdict == VERDICT_OK)
         return true;
     if (!standing_find_before(&diagnosis->standing, &diagnosis->wait_for_graph, &diagnosis->first_death.when))
         return false;
     bool explains = diagnosis->first_death.of_itself && is_blamed(diagnosis, diagnosis->first_death.party);
-    *stood = diagnosis->standing.kind == STANDING_LONG && !explains;
+    *stood |= diagnosis->standing.kind == STANDING_LONG && !explains;
     return true;
 }
 
@@ -627,6 +682,7 @@ static void forget_judgement(struct diagnosis *diagnosis) {
     diagnosis->culprit_count = diagnosis->cycle_count = 0;
     diagnosis->standing = (struct standing){.party = NOBODY};
     diagnosis->verdict = VERDICT_UNKNOWN;
+    diagnosis->partner_untold = false;
 }
 
 /* What holds a job up comes before its end: launchers and users end what stands, one process after the other. */

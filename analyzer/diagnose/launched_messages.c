@@ -360,21 +360,29 @@ static enum partner absent_partner(struct launched_messages *messages, struct wo
     return called > message->seq ? PARTNER_ENDED : PARTNER_ABSENT;
 }
 
-enum partner launched_message_partner(struct launched_messages *messages, struct world *world,
-                                      const struct launched_message *message, uint32_t *party) {
+const struct launched_message *launched_message_other(const struct launched_messages *messages,
+                                                      const struct world *world,
+                                                      const struct launched_message *message) {
     int32_t my_rank = world->parties[message->party].dump->communicators[message->local].definition->my_rank;
-    *party = NOBODY;
     if (message->seq == SEQ_NONE || message->peer < 0)
-        return PARTNER_UNKNOWN;
+        return NULL;
     const struct message_key key = {.communicator = (uint32_t)(message->communicator - world->communicators),
                                     .seq = message->seq,
                                     .from = message->send ? my_rank : message->peer,
                                     .to = message->send ? message->peer : my_rank,
                                     .send = !message->send};
     const struct message_number *known = message_numbers_find(&messages->numbers, &key);
-    if (!known)
+    return known ? &messages->items[known->number - 1] : NULL;
+}
+
+enum partner launched_message_partner(struct launched_messages *messages, struct world *world,
+                                      const struct launched_message *message, uint32_t *party) {
+    *party = NOBODY;
+    if (message->seq == SEQ_NONE || message->peer < 0)
+        return PARTNER_UNKNOWN;
+    const struct launched_message *other = launched_message_other(messages, world, message);
+    if (!other)
         return absent_partner(messages, world, message, party);
-    const struct launched_message *other = &messages->items[known->number - 1];
     *party = other->party;
     return other->first && other->begun ? PARTNER_THERE : PARTNER_BEHIND;
 }

@@ -55,5 +55,9 @@ void launched_messages_free(struct launched_messages *messages);
 /* Whose the other half of a message is (*party), and what became of it. */
 enum partner launched_message_partner(struct launched_messages *messages, struct world *world,
                                       const struct launched_message *message, uint32_t *party);
+/* The other half where it has not ended either; NULL: it has, or was not called, or nothing tells. */
+const struct launched_message *launched_message_other(const struct launched_messages *messages,
+                                                      const struct world *world,
+                                                      const struct launched_message *message);
 
 #endif

@@ -39,6 +39,8 @@ static struct life life_of(const struct dump *dump, uint32_t party) {
     for (uint32_t i = 0; i < dump->device_count; i++)
         if (dump->devices[i].memory_samples > 1)
             life.slack_ns = HEARTBEAT_NS;
+    if (dump->lived_on_ms > 0)
+        life.slack_ns = (dump->lived_on_ms - INT64_C(1)) * 1000000;
     return life;
 }
 
@@ -281,7 +283,8 @@ static enum standing_kind standing_kind_of(const struct standing *standing, cons
     most = most > least ? most : least;
     if (standing->age_ns > most)
         return STANDING_LONG;
-    bool brief = usual >= 0 && !standing->unlike && slack_ns <= difference_ns(most, standing->age_ns);
+    int64_t brief_most = usual >= 0 && !standing->unlike ? most : STANDING_LEAST_NS;
+    bool brief = slack_ns <= difference_ns(brief_most, standing->age_ns);
     return brief ? STANDING_BRIEF : STANDING_UNTOLD;
 }
 

@@ -36,6 +36,7 @@ struct party_state {
     enum doing doing;
     enum gone gone;
     bool stopped;                 /* the process is, by a signal */
+    bool partner_untold;          /* nothing tells whether the other half of its message was called, or has ended */
     bool held;                    /* it has called what others wait for, but its GPU has not begun it */
     const struct call_name *call; /* DOING_CALL, DOING_POLL */
     uint64_t since;               /* ticks of its own clock: entered the call, or left the last one; 0 unknown */
@@ -60,6 +61,10 @@ struct wait {
     uint64_t bytes;
     uint32_t stack;
     uint64_t enter;
+    bool unequal;         /* both halves of the message have begun, and the other one is of another size: */
+    uint64_t other_bytes; /* this one, */
+    uint32_t other_stack; /* called here, */
+    const struct call_name *other_call; /* by this */
 };
 
 /* A collective that somebody waits in. */

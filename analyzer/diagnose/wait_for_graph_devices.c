@@ -109,13 +109,24 @@ struct launch_wait {
     uint32_t node; /* AND_OR_GRAPH_NO_NODE: for nobody who is known */
     bool over;     /* the other halves have ended, or */
     bool own;      /* are another GPU's of the same process */
+    bool untold;   /* nothing tells of one whether it was called, or has ended */
     const struct launched_message *subject;
+    const struct launched_message *unequal,
+        *other; /* a message that both are at, and its other half, of another size */
 };
 
 static void wait_for_partner(struct builder *b, const struct launched_message *message, struct launch_wait *launch) {
     uint32_t party;
     enum partner partner = launched_message_partner(&b->launched, b->world, message, &party);
     launch->over &= partner == PARTNER_ENDED;
+    launch->untold |= partner == PARTNER_UNKNOWN;
+    const struct launched_message *other =
+        partner == PARTNER_THERE ? launched_message_other(&b->launched, b->world, message) : NULL;
+    if (other && !launch->unequal && other->bytes != message->bytes && other->bytes != BYTES_UNKNOWN &&
+        message->bytes != BYTES_UNKNOWN) {
+        launch->unequal = message;
+        launch->other = other;
+    }
     bool awaited = partner == PARTNER_BEHIND || partner == PARTNER_ABSENT;
     launch->own |= awaited && party == message->party;
     if (!awaited || party == message->party) {
@@ -139,7 +150,7 @@ static void add_launch_wait(struct builder *b, const struct launched_message *fr
     bool over = launch.over && b->world->parties[from->party].process == PROCESS_GONE;
     if (over || (launch.own && launch.node == AND_OR_GRAPH_NO_NODE))
         return;
-    const struct launched_message *subject = launch.subject;
+    const struct launched_message *subject = launch.unequal ? launch.unequal : launch.subject;
     struct wait *wait = add_wait(b, subject->party);
     if (!wait)
         return;
@@ -152,8 +163,15 @@ static void add_launch_wait(struct builder *b, const struct launched_message *fr
     wait->bytes = subject->bytes;
     wait->stack = subject->stack;
     wait->enter = subject->enter;
+    if (launch.unequal) {
+        wait->unequal = true;
+        wait->other_bytes = launch.other->bytes;
+        wait->other_stack = launch.other->stack;
+        wait->other_call = launch.other->call;
+    }
     wait->node = launch.node == AND_OR_GRAPH_NO_NODE ? b->free_node : launch.node;
     b->waits->parties[subject->party].doing = DOING_BLOCKED;
+    b->waits->parties[subject->party].partner_untold |= launch.node == AND_OR_GRAPH_NO_NODE && launch.untold;
 }
 
 void add_launched_waits(struct builder *b, uint32_t p) {

@@ -18,6 +18,7 @@
 #include "analyzer/doctor/doctor.h"
 #include "shim/base/directory_pattern.h"
 #include "shim/base/file_system.h"
+#include "shim/base/planted_link.h"
 #include "shim/format.h"
 
 #define DEFAULT_NAME "commtap-<run id>"
@@ -69,6 +70,24 @@ static void find_existing(char path[PATH_MAX], const char *directory) {
     }
 }
 
+/* The first link on the way to `path`, which it is cut at, that the library does not follow. */
+static bool cut_at_planted(char *path) {
+    struct stat above, itself;
+    bool planted = false;
+    for (char *end = path; !planted && *end;) {
+        char *next = end + 1 + strcspn(end + 1, "/"), kept = *end, after = *next;
+        *end = '\0';
+        bool known = stat(end == path ? "/" : path, &above) == 0;
+        *end = kept;
+        *next = '\0';
+        planted = known && lstat(path, &itself) == 0 && is_planted_link(&itself, &above);
+        if (!planted)
+            *next = after;
+        end = next;
+    }
+    return planted;
+}
+
 static const char *find_staging(void) {
     for (size_t i = 0; i < sizeof staging / sizeof *staging; i++)
         if (file_system_keeps_blocks(staging[i]) && access(staging[i], W_OK | X_OK) == 0)
@@ -85,33 +104,50 @@ static void say_full(struct doctor *doctor, const char *place) {
                    bytes >> 10);
 }
 
-static void say_place(struct doctor *doctor, const char *existing) {
+/* Whether words are left in it that only the job's processes know. */
+static bool has_open_words(const char *pattern) {
+    const char *word = strchr(pattern, '%');
+    while (word && word[1] == '%')
+        word = strchr(word + 2, '%');
+    return word != NULL;
+}
+
+static void say_place(struct doctor *doctor, const struct run_directory *directory, const char *existing) {
+    const char *shown = has_open_words(directory->value) ? directory->value : doctor->directory;
     const char *why = *knobs_value(&doctor->knobs, "COMMTAP_DIR") ? "COMMTAP_DIR" : "by default";
     name_file_system(doctor->file_system, sizeof doctor->file_system, existing);
     doctor->mapped = file_system_keeps_blocks(existing);
     doctor->staged_in = doctor->mapped ? NULL : find_staging();
     if (doctor->mapped)
-        checks_add(&doctor->checks, CHECK_FINE, "dumps", "they go to %s (%s) and are written there directly: %s",
-                   doctor->directory, why, doctor->file_system);
+        checks_add(&doctor->checks, CHECK_FINE, "dumps", "they go to %s (%s) and are written there directly: %s", shown,
+                   why, doctor->file_system);
     else if (doctor->staged_in)
         checks_add(
             &doctor->checks, CHECK_FINE, "dumps",
             "they go to %s (%s), by way of %s of the node, since a write into a mapped file may fail on %s; they "
             "are copied at exit\nafter a job that was killed: commtap-collect DIR",
-            doctor->directory, why, doctor->staged_in, doctor->file_system);
+            shown, why, doctor->staged_in, doctor->file_system);
     else
         checks_add(
             &doctor->checks, CHECK_PART, "dumps",
             "they go to %s (%s, %s) at exit and are kept in memory until then, as no place of the node is fit: a "
             "process that is killed leaves none\nset COMMTAP_DIR to a directory on ext4 or tmpfs",
-            doctor->directory, why, doctor->file_system);
+            shown, why, doctor->file_system);
 }
 
 static void look_at_place(struct doctor *doctor, const struct run_directory *directory) {
-    char existing[PATH_MAX];
+    char existing[PATH_MAX], planted[PATH_MAX];
     struct stat status;
     snprintf(doctor->directory, sizeof doctor->directory, "%s", directory->place);
     find_existing(existing, directory->place);
+    snprintf(planted, sizeof planted, "%s", directory->place);
+    if (cut_at_planted(planted)) {
+        checks_add(&doctor->checks, CHECK_BLOCKED, "dumps",
+                   "they would go to %s, behind %s, a link that another user has put there: nothing is recorded\nset "
+                   "COMMTAP_DIR, or -o of commtap run",
+                   doctor->directory, planted);
+        return;
+    }
     int error = stat(existing, &status) != 0 ? errno : S_ISDIR(status.st_mode) ? 0 : ENOTDIR;
     if (!error && access(existing, W_OK | X_OK) != 0)
         error = errno;
@@ -123,7 +159,7 @@ static void look_at_place(struct doctor *doctor, const struct run_directory *dir
                    existing, strerror(error));
         return;
     }
-    say_place(doctor, existing);
+    say_place(doctor, directory, existing);
     say_full(doctor, doctor->mapped || !doctor->staged_in ? existing : doctor->staged_in);
 }
 

@@ -63,7 +63,7 @@ static size_t look_at_words_before(struct doctor *doctor, const char *program) {
 
 /* A launcher behind programs that start others (env, timeout) is a launcher all the same. */
 static bool find_program(struct doctor *doctor) {
-    const char *first = doctor->launch[0];
+    const char *first = doctor->launch[0], *missing;
     char *launched;
     if (!program_file_find(doctor->program, first)) {
         say_missing(doctor, first);
@@ -72,7 +72,11 @@ static bool find_program(struct doctor *doctor) {
     doctor->launcher = run_launcher_of(first);
     if (launches_python(first))
         return true;
-    launched = run_launched_program(doctor->launcher, doctor->launch);
+    launched = run_launched_program(doctor->launcher, doctor->launch, &missing);
+    if (!launched && missing) {
+        say_missing(doctor, missing);
+        return false;
+    }
     if (!launched) {
         doctor->program[0] = '\0';
         doctor->is_missing = true;

@@ -104,30 +104,45 @@ static void look_at_operations(struct doctor *doctor, const char *patterns) {
     }
 }
 
+/* How to have another value of a knob: what the policy fixes, the environment cannot set. */
+static const char *remedy_of(const struct doctor *doctor, const char *name, const char *otherwise, char *text,
+                             size_t size) {
+    for (size_t i = 0; i < KNOBS; i++)
+        if (strcmp(doctor->knobs.settings[i].knob->name, name) == 0 &&
+            doctor->knobs.settings[i].source == KNOB_FIXED_BY_POLICY) {
+            snprintf(text, size, "change the policy, which fixes it: %s", doctor->knobs.policy);
+            return text;
+        }
+    return otherwise;
+}
+
 /* What leaves a job without dumps although all is well. */
 static void look_at_bounds(struct doctor *doctor) {
     const char *share = knobs_value(&doctor->knobs, "COMMTAP_SHARE");
     const char *seconds = knobs_value(&doctor->knobs, "COMMTAP_MIN_SECONDS");
+    char remedy[PATH_MAX + 64];
     uint64_t number = 0;
     if (knob_percent(share, &number) && number < 1000000)
-        checks_add(&doctor->checks, CHECK_PART, "knobs",
-                   "%s %% of the jobs are recorded: COMMTAP_SHARE\nset COMMTAP_SHARE=100, as commtap run does", share);
+        checks_add(
+            &doctor->checks, CHECK_PART, "knobs", "%s %% of the jobs are recorded: COMMTAP_SHARE\n%s", share,
+            remedy_of(doctor, "COMMTAP_SHARE", "set COMMTAP_SHARE=100, as commtap run does", remedy, sizeof remedy));
     if (knob_number(seconds, &number) && number > 0)
         checks_add(&doctor->checks, CHECK_PART, "knobs",
-                   "jobs that end well in less than %s s leave no dump: COMMTAP_MIN_SECONDS\nset "
-                   "COMMTAP_MIN_SECONDS=0, as commtap run does",
-                   seconds);
+                   "jobs that end well in less than %s s leave no dump: COMMTAP_MIN_SECONDS\n%s", seconds,
+                   remedy_of(doctor, "COMMTAP_MIN_SECONDS", "set COMMTAP_MIN_SECONDS=0, as commtap run does", remedy,
+                             sizeof remedy));
 }
 
 void doctor_look_at_knobs(struct doctor *doctor) {
     size_t before = doctor->checks.count;
+    char remedy[PATH_MAX + 64];
     bool on = true;
     doctor->checks.no_memory |= !knobs_in_force(&doctor->knobs, complain, doctor);
     knobs_unknown(complain, doctor);
     const char *enable = knobs_value(&doctor->knobs, "COMMTAP_ENABLE");
     if (knob_switch(enable, &on) && !on)
-        checks_add(&doctor->checks, CHECK_BLOCKED, "knobs",
-                   "recording is switched off: COMMTAP_ENABLE=%s\nset COMMTAP_ENABLE=1", enable);
+        checks_add(&doctor->checks, CHECK_BLOCKED, "knobs", "recording is switched off: COMMTAP_ENABLE=%s\n%s", enable,
+                   remedy_of(doctor, "COMMTAP_ENABLE", "set COMMTAP_ENABLE=1", remedy, sizeof remedy));
     look_at_operations(doctor, knobs_value(&doctor->knobs, "COMMTAP_OPS"));
     look_at_bounds(doctor);
     if (doctor->checks.count == before)

@@ -35,16 +35,23 @@ static json_t *eviction_to_json(const struct elastic_answer *answer) {
                      escape_json(answer->advice));
 }
 
+static json_t *goes_on_to_json(const struct elastic_answer *answer) {
+    if (elastic_answer_sizes(answer) != &answer->goes_on)
+        return json_null();
+    return json_pack("{s:I, s:o}", "final_batch_size", (json_int_t)answer->goes_on.batch_size, "valid_gpus",
+                     counts_to_json(&answer->goes_on));
+}
+
 json_t *elastic_document(const struct elastic_answer *answer, const struct table *sizes) {
     const struct elastic_batch *batch = &answer->batch;
     int64_t accumulation =
         batch->micro_batch > 0 ? elastic_accumulation(batch->batch_size, batch->micro_batch, answer->world_size) : 0;
-    return json_pack("{s:s, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:I, s:o, s:o}", "schema", "commtap.elastic/1", "config",
-                     elastic_config_to_json(&answer->config), "world_size", number_or_null(answer->world_size),
-                     "world_size_valid",
-                     answer->world_size > 0 ? json_boolean(elastic_answer_fits(answer)) : json_null(),
-                     "final_batch_size", (json_int_t)batch->batch_size, "valid_gpus", counts_to_json(batch),
-                     "micro_batch_size", number_or_null(batch->micro_batch), "gradient_accumulation_steps",
-                     number_or_null(accumulation), "gpus_per_node", (json_int_t)answer->gpus_per_node, "sizes",
+    return json_pack("{s:s, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:I, s:o, s:o}", "schema", "commtap.elastic/1",
+                     "config", elastic_config_to_json(&answer->config), "world_size",
+                     number_or_null(answer->world_size), "world_size_valid",
+                     elastic_answer_was_asked(answer) ? json_boolean(answer->starts) : json_null(), "final_batch_size",
+                     (json_int_t)batch->batch_size, "valid_gpus", counts_to_json(batch), "micro_batch_size",
+                     number_or_null(batch->micro_batch), "gradient_accumulation_steps", number_or_null(accumulation),
+                     "goes_on", goes_on_to_json(answer), "gpus_per_node", (json_int_t)answer->gpus_per_node, "sizes",
                      table_to_json(sizes), "eviction", eviction_to_json(answer));
 }

@@ -402,8 +402,8 @@ static enum dump_set_result open_places(char *const *places, size_t count, struc
 }
 
 enum dump_set_result dump_set_open_all(char *const *directories, size_t count, struct dump_set *set) {
-    /* memory and threads need mappings, too */
-    return open_places(directories, count, set, mapping_limit() / 2);
+    /* memory and threads need mappings, too: a few thousand blocks too large for the heap at most */
+    return open_places(directories, count, set, mapping_limit() / 4 * 3);
 }
 
 enum dump_set_result dump_set_open(const char *directory, struct dump_set *set) {

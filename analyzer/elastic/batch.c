@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyzer/base/grow.h"
 
@@ -185,18 +186,40 @@ int64_t elastic_accumulation(int64_t batch_size, int64_t micro_batch, int64_t co
     return batch_size / (micro_batch * count);
 }
 
-enum elastic_result elastic_batch_find(const struct elastic_config *config, int64_t world_size,
-                                       struct elastic_batch *batch) {
-    struct request gpus = {config, config->max_train_batch_size, config->min_gpus, config->max_gpus};
+enum elastic_result elastic_batch_list(const struct elastic_config *config, int64_t gpus, struct elastic_batch *batch) {
+    struct request request = {config, config->max_train_batch_size, config->min_gpus, config->max_gpus};
     *batch = (struct elastic_batch){0};
     enum elastic_result result =
-        config->by_node ? find_batch_by_node(batch, config, world_size) : find_batch(batch, &gpus);
+        config->by_node ? find_batch_by_node(batch, config, gpus) : find_batch(batch, &request);
+    if (result != ELASTIC_OK)
+        elastic_batch_free(batch);
+    return result;
+}
+
+/* Ranks for GPUs is DeepSpeed's choice: it gives one function both. */
+enum elastic_result elastic_batch_find(const struct elastic_config *config, int64_t world_size,
+                                       struct elastic_batch *batch) {
+    enum elastic_result result = elastic_batch_list(config, world_size, batch);
     if (result == ELASTIC_OK && world_size > 0 && elastic_batch_has(batch, world_size)) {
         batch->micro_batch = elastic_micro_batch(config, batch->batch_size, world_size);
         result = batch->micro_batch > 0 ? ELASTIC_OK : ELASTIC_NO_MICRO_BATCH;
     }
     if (result != ELASTIC_OK)
         elastic_batch_free(batch);
+    return result;
+}
+
+enum elastic_result elastic_batch_startable(const struct elastic_config *config, struct elastic_batch *batch) {
+    enum elastic_result result = elastic_batch_list(config, 0, batch);
+    size_t from = batch->count;
+    for (size_t i = batch->count; i-- > 0;) { /* from above: what a count is looked up in lies below it, untouched */
+        struct elastic_batch rest = {.counts = batch->counts, .count = i + 1};
+        if (!config->by_node || elastic_batch_has(&rest, batch->counts[i] / config->model_parallel_size))
+            batch->counts[--from] = batch->counts[i];
+    }
+    if (batch->count > 0)
+        memmove(batch->counts, batch->counts + from, (batch->count - from) * sizeof *batch->counts);
+    batch->count -= from;
     return result;
 }
 

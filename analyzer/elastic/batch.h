@@ -48,10 +48,17 @@ enum elastic_result {
     ELASTIC_NO_MICRO_BATCH,        /* the world size is valid, and no micro-batch divides its share */
 };
 
-/* Works it out for `world_size`, 0 = for none: version 0.2 then lists the counts of whole nodes. On ELASTIC_OK the
- * caller frees with elastic_batch_free. */
+/* What DeepSpeed answers a scheduler (or ds_elastic without -w) that has so many GPUs, model-parallel ones included: no
+ * micro-batch. 0 = of no number: version 0.2 then lists the counts of whole nodes. On ELASTIC_OK the caller frees with
+ * elastic_batch_free. */
+enum elastic_result elastic_batch_list(const struct elastic_config *config, int64_t gpus, struct elastic_batch *batch);
+/* What it answers a job that starts with `world_size` data-parallel ranks (or ds_elastic -w), 0 = as
+ * elastic_batch_list. It ends the job where these are not in the list. Freed as there. */
 enum elastic_result elastic_batch_find(const struct elastic_config *config, int64_t world_size,
                                        struct elastic_batch *batch);
+/* Counts of whole nodes with which a job of version 0.2 starts: it divides its data-parallel ranks by
+ * model_parallel_size once more before it looks them up, so that it does not start with all that it lists. */
+enum elastic_result elastic_batch_startable(const struct elastic_config *config, struct elastic_batch *batch);
 void elastic_batch_free(struct elastic_batch *batch);
 
 bool elastic_batch_has(const struct elastic_batch *batch, int64_t count);

@@ -23,11 +23,13 @@ static struct elastic_size largest_size(const struct elastic_config *config, con
     return (struct elastic_size){0};
 }
 
-/* Version 0.2 goes on with all GPUs that are left, with another batch where they are not in its list. */
+/* Version 0.2 goes on with all GPUs that are left, with another batch where they are not in its list; of a model that
+ * is split only with those that it starts with. */
 static enum elastic_result find_sizes(const struct elastic_config *config, int64_t left, int64_t per_node,
                                       struct eviction *eviction) {
     struct elastic_batch batch;
-    enum elastic_result result = elastic_batch_find(config, config->model_parallel_size > 1 ? 0 : left, &batch);
+    enum elastic_result result = config->model_parallel_size > 1 ? elastic_batch_startable(config, &batch)
+                                                                 : elastic_batch_find(config, left, &batch);
     if (result != ELASTIC_OK)
         return result;
     eviction->next = largest_size(config, &batch, left, 1, eviction->gpus);

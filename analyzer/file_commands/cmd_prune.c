@@ -72,6 +72,8 @@ static bool read_rules(const struct options *options, struct prune_rules *rules)
 
 /* ---- one directory ----------------------------------------------------------------------------- */
 
+enum { BATCH = 1024 }; /* jobs that are removed before they are said */
+
 static const char *const reasons[] = {
     [PRUNE_NOT] = "", [PRUNE_OLD] = "old", [PRUNE_SHORT] = "short", [PRUNE_ROOM] = "room for later ones"};
 
@@ -90,31 +92,47 @@ static void say_job(const char *place, const struct fleet_job *job, const struct
     fputc('\n', stdout);
 }
 
+struct sums {
+    size_t jobs, failed;
+    uint64_t bytes;
+};
+
+/* In batches: what is gone is said in the order of the jobs, and not long after it went. */
+static struct sums remove_chosen(const char *place, int descriptor, const struct fleet *fleet, struct pruned *pruned,
+                                 bool dry) {
+    struct sums sums = {0};
+    for (size_t first = 0; first < fleet->count; first += BATCH) {
+        size_t end = fleet->count - first < BATCH ? fleet->count : first + BATCH;
+        prune_remove(descriptor, &fleet->jobs[first], &pruned[first], end - first, dry);
+        for (size_t i = first; i < end; i++) {
+            if (pruned[i].reason == PRUNE_NOT)
+                continue;
+            say_job(place, &fleet->jobs[i], &pruned[i], dry);
+            sums.jobs += pruned[i].gone;
+            sums.failed += !pruned[i].gone;
+            sums.bytes += pruned[i].bytes;
+        }
+    }
+    return sums;
+}
+
 static int prune_jobs(const char *place, int descriptor, const struct fleet *fleet, const struct prune_rules *rules,
                       bool dry) {
     struct pruned *pruned = calloc(fleet->count + 1, sizeof *pruned);
-    size_t jobs = 0, kept_running = 0, failed = 0;
-    uint64_t bytes = 0;
+    size_t kept_running = 0;
     char size[UNITS_TEXT];
     if (!pruned)
         return input_no_memory();
     prune_choose(fleet, rules, pruned);
-    for (size_t i = 0; i < fleet->count; i++) {
+    for (size_t i = 0; i < fleet->count; i++)
         kept_running += !prune_may(&fleet->jobs[i], rules);
-        if (pruned[i].reason == PRUNE_NOT)
-            continue;
-        prune_remove(descriptor, &fleet->jobs[i], &pruned[i], dry);
-        say_job(place, &fleet->jobs[i], &pruned[i], dry);
-        jobs += pruned[i].gone;
-        failed += !pruned[i].gone;
-        bytes += pruned[i].bytes;
-    }
-    units_size(size, bytes);
+    struct sums sums = remove_chosen(place, descriptor, fleet, pruned, dry);
+    units_size(size, sums.bytes);
     escape_text(stdout, place);
-    printf(": %zu of %zu jobs %s, %s; %zu run or may run and stay\n", jobs, fleet->count,
+    printf(": %zu of %zu jobs %s, %s; %zu run or may run and stay\n", sums.jobs, fleet->count,
            dry ? "would be removed" : "removed", size, kept_running);
     free(pruned);
-    return failed > 0 ? EXIT_FINDINGS : EXIT_FINE;
+    return sums.failed > 0 ? EXIT_FINDINGS : EXIT_FINE;
 }
 
 static int prune_place(const char *place, const struct prune_rules *rules, bool dry) {

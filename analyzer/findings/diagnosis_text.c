@@ -24,7 +24,8 @@ enum {
 enum severity diagnosis_severity(const struct diagnosis *diagnosis) {
     if (diagnosis->verdict == VERDICT_OK)
         return SEVERITY_INFO;
-    bool doubtful = diagnosis->verdict == VERDICT_UNKNOWN || diagnosis->standing.kind == STANDING_UNTOLD ||
+    bool circle = diagnosis->verdict == VERDICT_DEADLOCK; /* never opens, however young it was */
+    bool doubtful = diagnosis->verdict == VERDICT_UNKNOWN || (diagnosis->standing.kind == STANDING_UNTOLD && !circle) ||
                     diagnosis->may_come_back;
     return doubtful ? SEVERITY_WARNING : SEVERITY_ERROR;
 }
@@ -66,7 +67,8 @@ static void say_mismatch(struct diagnosis_text *told, const struct diagnosis *di
     char ours[LIST], theirs[LIST], text[SENTENCE] = "";
     say_parties(diagnosis, ours, sizeof ours, m->parties, m->expected_count);
     say_parties(diagnosis, theirs, sizeof theirs, m->parties + m->expected_count, m->other_count);
-    phrase(text, sizeof text, "the ranks disagree about collective #%" PRIu64, m->from_seq);
+    phrase(text, sizeof text, "the ranks disagree about %s #%" PRIu64, m->message ? "message" : "collective",
+           m->from_seq);
     if (m->to_seq > m->from_seq)
         phrase(text, sizeof text, " or one up to #%" PRIu64 " (the records of it are overwritten)", m->to_seq);
     phrase_communicator(text, sizeof text, m->communicator);
@@ -325,34 +327,32 @@ static void append_oldest(char *text, size_t size, const struct diagnosis *diagn
     phrase_seconds(text, size, standing->usual_ns);
 }
 
+/* What follows from that for those who are blamed. Where somebody is known to have gone first, that is said. */
+static const char *doubt_of_end(const struct diagnosis *diagnosis) {
+    bool first_known = diagnosis->end.dead_known || diagnosis->first_death.missed || diagnosis->stood_before_death;
+    if (diagnosis->standing.kind == STANDING_LONG)
+        return diagnosis->may_come_back ? " Nothing tells that who was waited for would not have come: ranks that read "
+                                          "or write files are away like that."
+                                        : "";
+    return first_known ? "" : " If the job was making progress when it ended, nobody is to blame.";
+}
+
 /* What is known of the end of a job whose processes are gone. */
 static void say_end(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
+    const struct standing *standing = &diagnosis->standing;
+    const char *doubt = doubt_of_end(diagnosis);
     char oldest[SENTENCE] = "";
-    bool blames =
-        diagnosis->end.dead_known || diagnosis->first_death.missed; /* then somebody went first, and that is said */
-    if (diagnosis->standing.kind != STANDING_NONE)
-        append_oldest(oldest, sizeof oldest, diagnosis);
-    switch (diagnosis->standing.kind) {
-    case STANDING_LONG:
-        say(told, "The processes are gone: when %s ended, %s.%s",
-            diagnosis->stood_before_death ? "the first of them" : "they", oldest,
-            diagnosis->may_come_back ? " Nothing tells that who was waited for would not have come: ranks that read or "
-                                       "write files are away like that."
-                                     : "");
-        break;
-    case STANDING_UNTOLD:
-        say(told, "The processes are gone%s %s.%s",
-            diagnosis->standing.end_known ? ": when they ended,"
-                                          : ", and nothing tells how long they went on after that:",
-            oldest, blames ? "" : " If the job was making progress when it ended, nobody is to blame.");
-        break;
-    case STANDING_NONE:
-        say(told, "The processes are gone: this is where they were when they ended.%s",
-            blames || diagnosis->stood_before_death ? "" : " If the job was making progress then, nobody is to blame.");
-        break;
-    case STANDING_BRIEF:
-        break;
+    if (standing->kind == STANDING_NONE) {
+        say(told, "The processes are gone: this is where they were when they ended.%s", doubt);
+        return;
     }
+    append_oldest(oldest, sizeof oldest, diagnosis);
+    if (diagnosis->stood_before_death)
+        say(told, "The processes are gone: when the first of them ended, %s.%s", oldest, doubt);
+    else if (standing->kind == STANDING_UNTOLD && !standing->end_known)
+        say(told, "The processes are gone, and nothing tells how long they went on after that: %s.%s", oldest, doubt);
+    else
+        say(told, "The processes are gone: when they ended, %s.%s", oldest, doubt);
 }
 
 /* How the first process ended that is known to have, as far as that was noted or is in its dump. */
@@ -404,6 +404,10 @@ static void say_fine(struct diagnosis_text *told, const struct diagnosis *diagno
         say(told,
             "unknown: ranks were blocked when last seen, but nobody they wait for is missing, and others had gone "
             "on. They were ended at work, or left by exit() or _exit().");
+    } else if (diagnosis->verdict == VERDICT_UNKNOWN && diagnosis->partner_untold) {
+        say(told, "unknown: ranks wait, at the end for messages of which nothing on record tells who lacks the other "
+                  "half: what "
+                  "could tell is overwritten, or was left out.");
     } else if (diagnosis->verdict == VERDICT_UNKNOWN) {
         say(told, "unknown: no rank was blocked when last seen, yet not all of them came to the end of their work.");
         say(told, "%s",

@@ -42,11 +42,19 @@ static void add_region(struct findings *findings, const struct job *job) {
 static void add_pauses(struct findings *findings, const struct job *job) {
     uint64_t pauses = 0;
     size_t ranks = 0;
+    bool imported = false;
     for (size_t d = 0; d < job->process_count; d++) {
         pauses += job->processes[d]->pauses;
         ranks += job->processes[d]->pauses > 0;
+        imported |= job->processes[d]->header->pid == 0;
     }
-    if (pauses > 0)
+    if (pauses > 0 && imported)
+        findings_add(findings, FINDING_PAUSED,
+                     "The profiler recorded cycles, and nothing between them, %" PRIu64
+                     " time%s on %zu rank%s: what was "
+                     "called there is in no total.",
+                     pauses, pauses > 1 ? "s" : "", ranks, ranks > 1 ? "s" : "");
+    else if (pauses > 0)
         findings_add(findings, FINDING_PAUSED,
                      "MPI_Pcontrol(0) paused recording %" PRIu64 " time%s on %zu rank%s: what was called until "
                      "MPI_Pcontrol(1) is in no total.",

@@ -174,7 +174,7 @@ void coverage_say(char *text, size_t size, const struct coverage *coverage, enum
 const char *totals_lack(const struct job *job) {
     uint32_t states = 0;
     uint64_t unseen = 0, pauses = 0, ordered = 0, ordered_filters = 0;
-    bool damaged = false, filtered = false, regions = false;
+    bool damaged = false, filtered = false, regions = false, imported = false;
     for (size_t d = 0; d < job->count; d++) {
         states |= job->dumps[d]->header->state;
         unseen += job->dumps[d]->unseen_calls;
@@ -183,6 +183,7 @@ const char *totals_lack(const struct job *job) {
         ordered_filters += job->dumps[d]->order_answer.filters;
         filtered |= job->dumps[d]->operations[0];
         regions |= job->dumps[d]->region[0];
+        imported |= job->dumps[d]->header->pid == 0;
         damaged |= job->dumps[d]->problems.count > 0;
     }
     if (states & STATE_SWITCHED_OFF)
@@ -197,6 +198,8 @@ const char *totals_lack(const struct job *job) {
         return "hold of some functions what was called while commtap ctl had them recorded";
     if (regions)
         return "hold what was called inside the regions that COMMTAP_REGION names, and nothing else";
+    if (pauses > 0 && imported)
+        return "do not hold what was called between the profiler's cycles";
     if (pauses > 0)
         return "do not hold what was called while MPI_Pcontrol(0) paused recording";
     if (ordered > 0)

@@ -13,7 +13,10 @@
 #include "analyzer/archive/archive.h"
 #include "analyzer/archive/archive_write.h"
 #include "analyzer/base/grow.h"
+#include "analyzer/base/side_by_side.h"
 #include "analyzer/dumps/peek.h"
+#include "analyzer/fleet/below.h"
+#include "analyzer/fleet/own_files.h"
 
 enum { LEVELS = 6, HEX_DIGITS = 16 }; /* COMMTAP_DIR has five words, each may be a directory of its own */
 
@@ -66,19 +69,21 @@ static bool ends_in(const char *name, const char *suffix) {
 
 /* ---- one directory ----------------------------------------------------------------------------- */
 
+/* A directory that is looked into, by one thread, and what was found in it. */
 struct place {
-    struct fleet *fleet;
+    char *path; /* below the one that was named; owned */
     int descriptor;
-    const char *path;
     struct stat status;
-    size_t first; /* of the directory's jobs */
+    struct fleet found;
+    char **below; /* paths of what is, or may be, a directory in it; owned, as they are */
+    size_t below_count;
+    bool no_memory;
 };
 
 static struct fleet_job *job_of(struct place *place, const char *run_id) {
-    struct fleet *fleet = place->fleet;
-    for (size_t i = place->first; i < fleet->count; i++)
-        if (fleet->jobs[i].inode == place->status.st_ino && fleet->jobs[i].device == place->status.st_dev &&
-            strcmp(fleet->jobs[i].run_id, run_id) == 0)
+    struct fleet *fleet = &place->found;
+    for (size_t i = fleet->count; i-- > 0;) /* a directory often lists a run's files in a row */
+        if (strcmp(fleet->jobs[i].run_id, run_id) == 0)
             return &fleet->jobs[i];
     if (!grow_by_one(fleet->jobs, fleet->count, fleet->room))
         return NULL;
@@ -141,8 +146,8 @@ static bool take_file(struct place *place, struct fleet_job *job, const char *na
             return false;
         job->dumps++;
     }
-    if ((archive_is_one(name) || ends_in(name, ARCHIVE_PART_SUFFIX)) && !archive_begins(place->descriptor, name))
-        return true; /* nor is this an archive */
+    if (!own_file_begins(place->descriptor, name))
+        return true;
     if (ends_in(name, FORMAT_STUB_SUFFIX) || ends_in(name, FORMAT_UNFINISHED_SUFFIX) ||
         ends_in(name, ARCHIVE_PART_SUFFIX))
         note_state(job, FLEET_UNKNOWN);
@@ -160,41 +165,31 @@ static bool take_file(struct place *place, struct fleet_job *job, const char *na
     return true;
 }
 
-static bool look_into(struct fleet *fleet, int descriptor, const char *path, int levels);
-
-static bool look_below(struct place *place, const char *name, int levels) {
+static bool note_below(struct place *place, const char *name) {
     char *path;
-    int below = openat(place->descriptor, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (below < 0) {
-        place->fleet->unreadable += errno != ENOTDIR && errno != ELOOP && errno != ENOENT;
-        return true;
-    }
-    if (asprintf(&path, "%s%s%s", place->path, *place->path ? "/" : "", name) < 0) {
-        close(below);
+    if (!grow_list(place->below, place->below_count) ||
+        asprintf(&path, "%s%s%s", place->path, *place->path ? "/" : "", name) < 0)
         return false;
-    }
-    bool done = look_into(place->fleet, below, path, levels);
-    close(below);
-    free(path);
-    return done;
+    place->below[place->below_count++] = path;
+    return true;
 }
 
-static bool take_entry(struct place *place, const struct dirent *entry, int levels) {
+/* False: memory is short. */
+static bool take_entry(struct place *place, const struct dirent *entry) {
     char run_id[64];
-    bool directory = entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN;
     if (entry->d_name[0] == '.' && strspn(entry->d_name, ".") == strlen(entry->d_name))
         return true;
     if (entry->d_type != DT_DIR && fleet_run_of(entry->d_name, run_id)) {
         struct fleet_job *job = job_of(place, run_id);
         return job && take_file(place, job, entry->d_name);
     }
-    return !directory || levels == 0 || look_below(place, entry->d_name, levels - 1);
+    return (entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN) || note_below(place, entry->d_name);
 }
 
 /* Jobs of which no file turned out to be ours are none. */
-static void drop_empty(struct fleet *fleet, size_t first) {
-    size_t kept = first;
-    for (size_t i = first; i < fleet->count; i++)
+static void drop_empty(struct fleet *fleet) {
+    size_t kept = 0;
+    for (size_t i = 0; i < fleet->count; i++)
         if (fleet->jobs[i].file_count > 0)
             fleet->jobs[kept++] = fleet->jobs[i];
         else
@@ -202,27 +197,23 @@ static void drop_empty(struct fleet *fleet, size_t first) {
     fleet->count = kept;
 }
 
-static bool look_into(struct fleet *fleet, int descriptor, const char *path, int levels) {
-    struct place place = {.fleet = fleet, .descriptor = descriptor, .path = path, .first = fleet->count};
-    int copy = openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *stream = copy < 0 ? NULL : fdopendir(copy);
-    bool done = true;
-    if (!stream || fstat(descriptor, &place.status) != 0) {
-        fleet->unreadable++;
-        if (!stream && copy >= 0)
-            close(copy);
-    }
-    /* files first: the jobs of one directory stand in a row */
-    for (struct dirent *entry; stream && done && (entry = readdir(stream));)
-        done = entry->d_type == DT_DIR || take_entry(&place, entry, levels);
-    drop_empty(fleet, place.first);
-    if (stream)
-        rewinddir(stream);
-    for (struct dirent *entry; stream && done && (entry = readdir(stream));)
-        done = entry->d_type != DT_DIR || take_entry(&place, entry, levels);
+/* What was taken for a directory need be none, or is gone: no more is said of those. */
+static void look_into(struct place *place, int named) {
+    place->descriptor = below_open(named, place->path);
+    DIR *stream = place->descriptor < 0 ? NULL : fdopendir(place->descriptor);
+    bool done = stream && fstat(place->descriptor, &place->status) == 0;
+    if (!done)
+        place->found.unreadable = errno != ENOTDIR && errno != ELOOP && errno != ENOENT;
+    for (struct dirent *entry; done && (entry = readdir(stream));)
+        if (!take_entry(place, entry)) {
+            place->no_memory = true;
+            break;
+        }
+    drop_empty(&place->found);
     if (stream)
         closedir(stream);
-    return done;
+    else if (place->descriptor >= 0)
+        close(place->descriptor);
 }
 
 /* ---- launches ---------------------------------------------------------------------------------- */
@@ -283,21 +274,6 @@ static int compare_jobs(const void *a, const void *b) {
     return order ? order : strcmp(left->run_id, right->run_id);
 }
 
-bool fleet_find(struct fleet *fleet, int descriptor) {
-    *fleet = (struct fleet){.jobs = NULL};
-    if (!look_into(fleet, descriptor, "", LEVELS)) {
-        errno = ENOMEM;
-        return false;
-    }
-    for (size_t i = 0; i < fleet->count; i++) {
-        qsort(fleet->jobs[i].files, fleet->jobs[i].file_count, sizeof *fleet->jobs[i].files, compare_files);
-        count_launches(&fleet->jobs[i]);
-    }
-    if (fleet->count > 0)
-        qsort(fleet->jobs, fleet->count, sizeof *fleet->jobs, compare_jobs);
-    return true;
-}
-
 void fleet_free(struct fleet *fleet) {
     for (size_t i = 0; i < fleet->count; i++) {
         for (size_t f = 0; f < fleet->jobs[i].file_count; f++)
@@ -308,4 +284,84 @@ void fleet_free(struct fleet *fleet) {
     }
     free(fleet->jobs);
     *fleet = (struct fleet){.jobs = NULL};
+}
+
+/* The directories of one depth. */
+struct level {
+    int named;
+    struct place *places;
+    size_t count, room;
+};
+
+static void look_into_one(void *context, size_t number) {
+    struct level *level = context;
+    look_into(&level->places[number], level->named);
+}
+
+static void free_level(struct level *level) {
+    for (size_t i = 0; i < level->count; i++) {
+        struct place *place = &level->places[i];
+        fleet_free(&place->found);
+        for (size_t b = 0; b < place->below_count; b++)
+            free(place->below[b]);
+        free(place->below);
+        free(place->path);
+    }
+    free(level->places);
+    level->places = NULL;
+    level->count = level->room = 0;
+}
+
+/* Hands what was found over to `fleet`, and the directories below to `next`. False: memory is short. */
+static bool take_level(struct fleet *fleet, struct level *level, struct level *next) {
+    for (size_t i = 0; i < level->count; i++) {
+        struct place *place = &level->places[i];
+        struct fleet *found = &place->found;
+        if (place->no_memory || !grow_to(fleet->jobs, fleet->room, fleet->count + found->count) ||
+            !grow_to(next->places, next->room, next->count + place->below_count))
+            return false;
+        fleet->unreadable += found->unreadable;
+        for (size_t j = 0; j < found->count; j++)
+            fleet->jobs[fleet->count++] = found->jobs[j];
+        found->count = 0;
+        for (size_t b = 0; b < place->below_count; b++)
+            next->places[next->count++] = (struct place){.path = place->below[b]};
+        place->below_count = 0;
+    }
+    return true;
+}
+
+static bool find_jobs(struct fleet *fleet, int descriptor) {
+    struct level level = {.named = descriptor}, next = {.named = descriptor};
+    char *named = strdup("");
+    bool done = named && grow_by_one(level.places, level.count, level.room);
+    if (done)
+        level.places[level.count++] = (struct place){.path = named};
+    else
+        free(named);
+    for (int depth = 0; done && depth <= LEVELS && level.count > 0; depth++) {
+        side_by_side(FLEET_THREADS, level.count, look_into_one, &level);
+        done = take_level(fleet, &level, &next);
+        free_level(&level);
+        level = next;
+        next = (struct level){.named = descriptor};
+    }
+    free_level(&level);
+    free_level(&next);
+    return done;
+}
+
+bool fleet_find(struct fleet *fleet, int descriptor) {
+    *fleet = (struct fleet){.jobs = NULL};
+    if (!find_jobs(fleet, descriptor)) {
+        errno = ENOMEM;
+        return false;
+    }
+    for (size_t i = 0; i < fleet->count; i++) {
+        qsort(fleet->jobs[i].files, fleet->jobs[i].file_count, sizeof *fleet->jobs[i].files, compare_files);
+        count_launches(&fleet->jobs[i]);
+    }
+    if (fleet->count > 0)
+        qsort(fleet->jobs, fleet->count, sizeof *fleet->jobs, compare_jobs);
+    return true;
 }

@@ -16,6 +16,10 @@
 
 #include "shim/format.h"
 
+/* Threads that look into directories, or remove what is in them. They wait for the file system and take hardly any of a
+ * processor, so this is not a number of processors: doc/METHODS.md has what it was measured by. */
+enum { FLEET_THREADS = 64 };
+
 enum fleet_state {
     FLEET_ENDED = 0, /* all its processes ended properly */
     FLEET_KILLED,    /* some did not, and are gone */

@@ -8,8 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyzer/archive/archive.h"
+#include "analyzer/base/side_by_side.h"
 #include "analyzer/dumps/peek.h"
+#include "analyzer/fleet/below.h"
+#include "analyzer/fleet/own_files.h"
 
 /* ---- which ones -------------------------------------------------------------------------------- */
 
@@ -42,23 +44,6 @@ void prune_choose(const struct fleet *fleet, const struct prune_rules *rules, st
 
 /* ---- removing ---------------------------------------------------------------------------------- */
 
-/* The directory at `path`, no part of which is a link. */
-static int open_path(int descriptor, const char *path) {
-    int at = openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    while (at >= 0 && *path) {
-        size_t length = strcspn(path, "/");
-        char *name = strndup(path, length);
-        int next = name ? openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-        int error = errno;
-        free(name);
-        close(at);
-        errno = error;
-        at = next;
-        path += length + (path[length] == '/');
-    }
-    return at;
-}
-
 /* What unlink would say, as far as that can be told without trying. 0: nothing. */
 static int refusal(int directory, const struct stat *file) {
     struct stat above;
@@ -85,7 +70,7 @@ static int remove_file(int directory, const char *name, bool dry) {
         if (process == PROCESS_RUNS || process == PROCESS_STOPPED)
             return EBUSY;
     }
-    if (archive_is_one(name) && !archive_begins(directory, name))
+    if (!own_file_begins(directory, name))
         return ENOTSUP;
     if (dry)
         return refusal(directory, &status);
@@ -100,7 +85,7 @@ static void remove_empty(int descriptor, const char *path) {
         const char *name = slash ? slash + 1 : rest;
         if (slash)
             *slash = '\0';
-        int above = open_path(descriptor, slash ? rest : "");
+        int above = below_open(descriptor, slash ? rest : "");
         bool removed = above >= 0 && unlinkat(above, name, AT_REMOVEDIR) == 0;
         if (above >= 0)
             close(above);
@@ -110,9 +95,9 @@ static void remove_empty(int descriptor, const char *path) {
     free(rest);
 }
 
-void prune_remove(int descriptor, const struct fleet_job *job, struct pruned *pruned, bool dry) {
+static void remove_job(int descriptor, const struct fleet_job *job, struct pruned *pruned, bool dry) {
     struct stat status;
-    int directory = open_path(descriptor, job->path);
+    int directory = below_open(descriptor, job->path);
     if (directory < 0 || fstat(directory, &status) != 0)
         pruned->error = errno;
     else if (status.st_dev != job->device || status.st_ino != job->inode)
@@ -127,4 +112,22 @@ void prune_remove(int descriptor, const struct fleet_job *job, struct pruned *pr
     pruned->gone = pruned->error == 0;
     if (pruned->gone && !dry)
         remove_empty(descriptor, job->path);
+}
+
+struct removing {
+    int descriptor;
+    const struct fleet_job *jobs;
+    struct pruned *pruned;
+    bool dry;
+};
+
+static void remove_one(void *context, size_t number) {
+    const struct removing *removing = context;
+    if (removing->pruned[number].reason != PRUNE_NOT)
+        remove_job(removing->descriptor, &removing->jobs[number], &removing->pruned[number], removing->dry);
+}
+
+void prune_remove(int descriptor, const struct fleet_job *jobs, struct pruned *pruned, size_t count, bool dry) {
+    struct removing removing = {descriptor, jobs, pruned, dry};
+    side_by_side(FLEET_THREADS, count, remove_one, &removing);
 }

@@ -36,8 +36,9 @@ bool prune_may(const struct fleet_job *job, const struct prune_rules *rules);
 /* Chooses; `pruned` has an element per job. */
 void prune_choose(const struct fleet *fleet, const struct prune_rules *rules, struct pruned *pruned);
 
-/* Removes the files of a chosen job, and its directory and those above it below `descriptor` where nothing is left in
- * them. `dry`: only finds what could be removed and what not. */
-void prune_remove(int descriptor, const struct fleet_job *job, struct pruned *pruned, bool dry);
+/* Removes the files of those of jobs[0..count-1] that were chosen, several jobs at a time, and their directories and
+ * those above them below `descriptor` where nothing is left in them. `dry`: only finds what could be removed and what
+ * not. pruned[i] tells of jobs[i], whatever the others came to. */
+void prune_remove(int descriptor, const struct fleet_job *jobs, struct pruned *pruned, size_t count, bool dry);
 
 #endif

@@ -5,6 +5,8 @@
 
 #include "analyzer/base/grow.h"
 
+enum { PAUSING_LEVEL = 0, RESUMING_LEVEL = 1 }; /* of MPI_Pcontrol */
+
 static const struct time_stretch all_time = {-NS_MOST, NS_MOST};
 
 static int64_t earlier(int64_t a, int64_t b) {
@@ -81,6 +83,64 @@ static bool find_lane_holes(struct time_stretches *holes, const struct common_cl
     return done && (all <= expected || add_stretch(holes, written, NS_MOST));
 }
 
+/* ---- pauses ---------------------------------------------------------------------------------- */
+
+struct pause_mark {
+    uint64_t ticks;
+    bool resumes;
+};
+
+struct pause_marks {
+    struct pause_mark *items;
+    size_t count, room;
+};
+
+static int compare_pause_marks(const void *a, const void *b) {
+    const struct pause_mark *left = a, *right = b;
+    if (left->ticks != right->ticks)
+        return left->ticks < right->ticks ? -1 : 1;
+    return (int)left->resumes - (int)right->resumes;
+}
+
+/* MPI_Pcontrol(0) and (1), whichever thread called them. */
+static bool find_lane_marks(struct pause_marks *marks, const struct dump *dump, uint32_t lane) {
+    struct record_cursor cursor;
+    bool done = true;
+    if (!record_cursor_begin(&cursor, dump, lane))
+        return false;
+    for (const struct record *record; done && (record = record_cursor_next(&cursor));) {
+        if (record->kind != RECORD_MARK || (record->tag != PAUSING_LEVEL && record->tag != RESUMING_LEVEL))
+            continue;
+        done = grow_by_one(marks->items, marks->count, marks->room);
+        if (done)
+            marks->items[marks->count++] = (struct pause_mark){record->t0, record->tag == RESUMING_LEVEL};
+    }
+    record_cursor_end(&cursor);
+    return done;
+}
+
+/* A pause whose beginning is not on record lies in a hole of its lane. One that does not end leaves the others what
+ * they recorded: whoever wants one rank alone pauses the rest. */
+static bool add_pauses(struct time_stretches *holes, const struct common_clock *clock, size_t d) {
+    struct pause_marks marks = {0};
+    const struct pause_mark *since = NULL;
+    bool done = true;
+    for (uint32_t lane = 0; done && lane < clock->dumps[d]->lane_count; lane++)
+        done = find_lane_marks(&marks, clock->dumps[d], lane);
+    if (marks.count > 1)
+        qsort(marks.items, marks.count, sizeof *marks.items, compare_pause_marks);
+    for (size_t i = 0; done && i < marks.count; i++) {
+        const struct pause_mark *mark = &marks.items[i];
+        if (since && mark->resumes)
+            done = add_stretch(holes, to_common(clock, d, since->ticks), to_common(clock, d, mark->ticks));
+        since = mark->resumes ? NULL : since ? since : mark;
+    }
+    free(marks.items);
+    return done;
+}
+
+/* ---- all holes of a dump --------------------------------------------------------------------- */
+
 static bool misses_records(const struct dump_lane *lane) {
     return lane->first_ticket > 0 || lane->torn > 0 || tickets_of(lane) > lane->end_ticket;
 }
@@ -91,6 +151,8 @@ bool dump_holes_find(struct time_stretches *holes, const struct common_clock *cl
     for (uint32_t lane = 0; done && lane < clock->dumps[dump]->lane_count; lane++)
         if (misses_records(&clock->dumps[dump]->lanes[lane]))
             done = find_lane_holes(holes, clock, dump, lane);
+    if (done && clock->dumps[dump]->pauses > 0)
+        done = add_pauses(holes, clock, dump);
     join_overlapping(holes);
     return done;
 }

@@ -70,7 +70,8 @@ static void add_lane(struct live_counters *counters, const struct dump *dump, ui
         return;
     counters->calls += l->state->operations_lost;
     counters->mpi_bytes += l->state->operations_lost_bytes;
-    counters->shared |= l->state->shared != 0;
+    /* It is made ahead of need where threads may come, and most never fill the lanes before it. */
+    counters->shared |= l->state->shared != 0 && l->state->threads > 0;
 }
 
 /* A call that lasts is in no table yet. */

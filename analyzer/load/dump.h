@@ -118,6 +118,7 @@ struct dump {
     uint64_t cpus[CPU_MASK_WORDS], unseen_calls;
     uint32_t unseen_call, pauses;
     struct order_wishes order_wishes; /* the texts are terminated */
+    uint32_t lived_on_ms;             /* format.h */
     struct order_answer order_answer;
     struct own_cost own_cost;
 

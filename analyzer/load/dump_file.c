@@ -87,6 +87,7 @@ static void copy_orders(struct dump *dump, const struct dump_header *header) {
     wishes->stack[sizeof wishes->stack - 1] = '\0';
     wishes->operations[sizeof wishes->operations - 1] = '\0';
     dump->order_answer = header->order_answer;
+    dump->lived_on_ms = header->lived_on_ms;
 }
 
 static void copy_identity(struct dump *dump) {
@@ -178,11 +179,11 @@ static bool load_ring(struct loaded *loaded, const struct view *view) {
         if (region == MAP_FAILED)
             return false;
         memcpy(region, ring, (size_t)view->items * sizeof *ring);
-        ring = loaded->own_rings[number] = region;
+        ring = loaded->rings[number].own = region;
     }
     lane->ring = ring;
     lane->ring_records = records;
-    loaded->ring_available[number] = view->used;
+    loaded->rings[number].available = view->used;
     return true;
 }
 
@@ -430,7 +431,7 @@ static bool scan_rings(struct loaded *loaded, const struct views *views) {
         const struct section *section = &views->items[i].section;
         if (section->index >= DUMP_LANES_MAX)
             continue;
-        const struct compact_ring *compact = loaded->compact[section->index];
+        const struct compact_ring *compact = loaded->rings[section->index].compact;
         if (section->kind == SECTION_RING && loaded->dump.lanes[section->index].ring)
             ring_scan(loaded, section->index, section->offset);
         else if (section->kind == SECTION_RING_PAGES && compact && compact->pages && !compact->entries &&
@@ -510,21 +511,41 @@ static struct loaded *new_loaded(const char *path) {
         return NULL;
     loaded->dump.path = strdup(path);
     loaded->dump.lanes = calloc(DUMP_LANES_MAX, sizeof *loaded->dump.lanes);
-    if (loaded->dump.path && loaded->dump.lanes)
+    loaded->rings = calloc(DUMP_LANES_MAX, sizeof *loaded->rings);
+    loaded->ring_count = DUMP_LANES_MAX;
+    if (loaded->dump.path && loaded->dump.lanes && loaded->rings)
         return loaded;
     dump_close(&loaded->dump);
     return NULL;
 }
 
+/* The beginning of what was allocated as a block of its own, so that the next dump has the large one: cut to size, it
+ * would leave a piece that none of its kind fits into. Returns what there is then; *done turns false when memory is
+ * short. */
+static void *cut_to(void *large, size_t bytes, bool *done) {
+    void *small = malloc(bytes);
+    if (!small) {
+        *done = false;
+        return large;
+    }
+    memcpy(small, large, bytes);
+    free(large);
+    return small;
+}
+
 /* Gives back what only opening needed: a directory may hold tens of thousands of dumps. */
 static bool trim(struct loaded *loaded) {
     struct dump *dump = &loaded->dump;
-    struct dump_lane *lanes = realloc(dump->lanes, (dump->lane_count ? dump->lane_count : 1) * sizeof *lanes);
-    struct dump_header *header = realloc(loaded->header, offsetof(struct dump_header, sections));
-    dump->lanes = lanes ? lanes : dump->lanes;
-    loaded->header = header ? header : loaded->header;
+    uint32_t lanes = dump->lane_count ? dump->lane_count : 1;
+    bool done = true;
+    for (uint32_t lane = lanes; lane < loaded->ring_count; lane++) /* of templates for lanes that are none */
+        compact_ring_free(loaded->rings[lane].compact);
+    loaded->ring_count = lanes;
+    loaded->rings = cut_to(loaded->rings, lanes * sizeof *loaded->rings, &done);
+    dump->lanes = cut_to(dump->lanes, lanes * sizeof *dump->lanes, &done);
+    loaded->header = cut_to(loaded->header, offsetof(struct dump_header, sections), &done);
     dump->header = loaded->header;
-    return lanes && header;
+    return done;
 }
 
 /* No writer leaves such numbers: they count as not known. */
@@ -618,11 +639,12 @@ void dump_close(struct dump *dump) {
         return;
     struct loaded *loaded = loaded_of(dump);
     open_dumps_remove(loaded);
-    for (uint32_t lane = 0; lane < dump->lane_count; lane++)
-        if (loaded->own_rings[lane])
-            munmap(loaded->own_rings[lane], (size_t)dump->lanes[lane].ring_records * sizeof(struct record));
-    for (uint32_t lane = 0; lane < DUMP_LANES_MAX; lane++)
-        compact_ring_free(loaded->compact[lane]);
+    for (uint32_t lane = 0; loaded->rings && lane < loaded->ring_count; lane++) {
+        if (loaded->rings[lane].own)
+            munmap(loaded->rings[lane].own, (size_t)dump->lanes[lane].ring_records * sizeof(struct record));
+        compact_ring_free(loaded->rings[lane].compact);
+    }
+    free(loaded->rings);
     sections_close(loaded);
     mapping_close(&loaded->mapping);
     for (uint32_t i = 0; i < dump->communicator_count; i++)

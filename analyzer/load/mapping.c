@@ -354,6 +354,20 @@ static struct mapping_data data_within(struct mapping_data data, const struct ma
     return data;
 }
 
+/* What was dropped need not come back: it would take memory again for nothing. */
+static void read_but_dropped(const struct mapping *mapping, int fd, struct mapping_data data) {
+    size_t at = data.from, end = data.to < mapping->bytes ? data.to : mapping->bytes;
+    for (size_t i = 0; i < mapping->dropped_count && at < end; i++) {
+        const struct mapping_data *dropped = &mapping->dropped[i];
+        if (dropped->to <= at)
+            continue;
+        if (dropped->from > at)
+            read_part(fd, mapping->base, at, dropped->from < end ? dropped->from : end);
+        at = dropped->to;
+    }
+    read_part(fd, mapping->base, at, end);
+}
+
 void mapping_reread_parts(struct mapping *mapping, const char *path, const struct mapping_data *parts, size_t count) {
     struct stat now;
     if (!mapping->base || mapping->way != MAPPING_COPIED)
@@ -362,10 +376,8 @@ void mapping_reread_parts(struct mapping *mapping, const char *path, const struc
     if (fd >= 0 && fstat(fd, &now) == 0 && now.st_dev == mapping->opened.st_dev &&
         now.st_ino == mapping->opened.st_ino && find_data(mapping, fd))
         for (size_t p = 0; p < count; p++)
-            for (size_t i = 0; i < mapping->data_count; i++) {
-                struct mapping_data data = data_within(mapping->data[i], &parts[p]);
-                read_part(fd, mapping->base, data.from, data.to < mapping->bytes ? data.to : mapping->bytes);
-            }
+            for (size_t i = 0; i < mapping->data_count; i++)
+                read_but_dropped(mapping, fd, data_within(mapping->data[i], &parts[p]));
     if (fd >= 0)
         close(fd);
 }
@@ -375,9 +387,16 @@ void mapping_reread(struct mapping *mapping, const char *path) {
 }
 
 void mapping_drop(struct mapping *mapping, size_t offset, size_t bytes) {
-    if (mapping->base && mapping->way == MAPPING_COPIED && offset < mapping->bytes && bytes > 0)
-        madvise(mapping->base + offset, bytes < mapping->bytes - offset ? bytes : mapping->bytes - offset,
-                MADV_DONTNEED);
+    if (!mapping->base || mapping->way != MAPPING_COPIED || offset >= mapping->bytes || bytes == 0)
+        return;
+    bytes = bytes < mapping->bytes - offset ? bytes : mapping->bytes - offset;
+    madvise(mapping->base + offset, bytes, MADV_DONTNEED);
+    if (!grow_list(mapping->dropped, mapping->dropped_count)) /* it is read again then */
+        return;
+    size_t at = mapping->dropped_count++;
+    for (; at > 0 && mapping->dropped[at - 1].from > offset; at--)
+        mapping->dropped[at] = mapping->dropped[at - 1];
+    mapping->dropped[at] = (struct mapping_data){offset, offset + bytes};
 }
 
 bool mapping_has_grown(const struct mapping *mapping, const char *path) {
@@ -394,6 +413,7 @@ void mapping_close(struct mapping *mapping) {
     else if (mapping->base)
         munmap(mapping->base, mapping->bytes);
     free(mapping->data);
+    free(mapping->dropped);
     *mapping = (struct mapping){0};
 }
 

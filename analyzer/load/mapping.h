@@ -37,6 +37,8 @@ struct mapping {
     enum mapping_way way;
     struct mapping_data *data; /* what the file's holes leave, in order; owned */
     size_t data_count;
+    struct mapping_data *dropped; /* of a copied file, in order; owned */
+    size_t dropped_count;
     bool sparse;         /* holes are more than half of it, and it is mapped */
     struct stat opened;  /* the file as it was then */
     struct guard *guard; /* private */
@@ -48,11 +50,12 @@ struct mapping {
  * (tmpfs) is copied whatever `way` says: there, reading a hole by a mapping would fill it, or fault where memory is
  * full. */
 bool mapping_open(struct mapping *mapping, const char *path, enum mapping_way way, char *reason, size_t reason_size);
-/* Takes a copied file's bytes anew, as a mapping would show them. */
+/* Takes a copied file's bytes anew, as a mapping would show them, but for what was dropped. */
 void mapping_reread(struct mapping *mapping, const char *path);
 /* The same of `count` parts of it alone. */
 void mapping_reread_parts(struct mapping *mapping, const char *path, const struct mapping_data *parts, size_t count);
-/* Gives back the memory of a part of a copied file that begins at a page and is not read again: it reads as zeros. */
+/* Gives back the memory of a part of a copied file that begins at a page and is not read again: it reads as zeros from
+ * now on. */
 void mapping_drop(struct mapping *mapping, size_t offset, size_t bytes);
 /* Whether the file takes more room on the disk than when it was opened. */
 bool mapping_has_grown(const struct mapping *mapping, const char *path);

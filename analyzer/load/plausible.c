@@ -338,7 +338,7 @@ static void check_rings(struct loaded *loaded, const struct views *views) {
         const struct view *ring = ring_view(views, i);
         if (!lane->state || !ring || lane->ring_records == 0 || found_no_room(dump))
             continue;
-        if (lane->state->head > 1 && loaded->ring_valid[i] == 0)
+        if (lane->state->head > 1 && loaded->rings[i].valid == 0)
             problem_add(dump, false, ring->section.offset, "ring of lane %u is empty, its lane counts %llu records", i,
                         (unsigned long long)lane->state->head);
         else if (lane->torn >
@@ -436,7 +436,7 @@ static bool calls_are_missing(const struct dump *dump, uint32_t number, const st
 
 /* Nothing at all is left of what was recorded, though records were to be kept and had room. */
 static bool records_are_missing(const struct dump *dump, uint32_t number, const struct lane_sums *sums) {
-    return sums->calls > 1 && loaded_of(dump)->ring_valid[number] == 0 && dump->lanes[number].state->head <= 1 &&
+    return sums->calls > 1 && loaded_of(dump)->rings[number].valid == 0 && dump->lanes[number].state->head <= 1 &&
            dump->header->keep != KEEP_SUMMARY && dump->header->losses.quota_refusals == 0;
 }
 

@@ -60,6 +60,15 @@ static inline uint64_t lane_shed_without_ticket(const struct lane_state *state) 
 }
 
 /* A dump as dump_open made it; struct dump is its first member. */
+/* What holds a lane's records. */
+struct lane_ring {
+    /* a ring that goes beyond the end of the file is copied into a zero-filled region of full size */
+    struct record *own;
+    uint32_t available;           /* slots that the file really has */
+    uint64_t valid;               /* committed records in [first_ticket, end_ticket) */
+    struct compact_ring *compact; /* NULL: the ring is one of plain records; owned */
+};
+
 struct loaded {
     struct dump dump;
     struct mapping mapping;     /* not open when the bytes belong to the caller */
@@ -68,11 +77,8 @@ struct loaded {
     struct area *areas;         /* definitions, by index; their bytes are the dump's own copies */
     size_t area_count;
     struct loaded *next, *before; /* all dumps opened from files */
-    /* rings that go beyond the end of the file are copied into a zero-filled region of full size */
-    struct record *own_rings[DUMP_LANES_MAX];
-    uint32_t ring_available[DUMP_LANES_MAX];      /* slots that the file really has */
-    uint64_t ring_valid[DUMP_LANES_MAX];          /* committed records in [first_ticket, end_ticket) */
-    struct compact_ring *compact[DUMP_LANES_MAX]; /* NULL: the lane's ring is one of plain records; owned */
+    struct lane_ring *rings;      /* per lane */
+    uint32_t ring_count;          /* DUMP_LANES_MAX until all is loaded */
     struct clock_model clock;
     struct converted *converted; /* sections brought to this version's layout; their bytes are the dump's own */
     size_t converted_count;

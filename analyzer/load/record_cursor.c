@@ -55,7 +55,7 @@ static const struct ring_page *page_of(const struct trace_window_block *block) {
 
 static const struct lane_templates *templates_of(const struct dump *dump, uint32_t lane) {
     static const struct lane_templates none;
-    const struct compact_ring *ring = loaded_of(dump)->compact[lane];
+    const struct compact_ring *ring = loaded_of(dump)->rings[lane].compact;
     return ring ? &ring->templates : &none;
 }
 
@@ -226,7 +226,7 @@ const struct record *record_cursor_next(struct record_cursor *cursor) {
         if (record)
             return record;
     }
-    const struct compact_ring *ring = loaded_of(cursor->dump)->compact[cursor->lane];
+    const struct compact_ring *ring = loaded_of(cursor->dump)->rings[cursor->lane].compact;
     return ring && ring->pages ? next_in_pages(cursor, state, ring) : next_in_ring(cursor, state);
 }
 
@@ -234,7 +234,7 @@ void record_cursor_end(struct record_cursor *cursor) {
     const struct loaded *loaded = loaded_of(cursor->dump);
     if (!cursor->blocks)
         return;
-    const struct compact_ring *ring = loaded->compact[cursor->lane];
+    const struct compact_ring *ring = loaded->rings[cursor->lane].compact;
     if (ring && ring->pages)
         loaded_release(loaded, ring->pages, ring->pages + ring->page_count);
     else

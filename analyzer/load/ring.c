@@ -53,8 +53,8 @@ static struct scan narrow(const struct record *ring, uint32_t available, uint32_
 
 void ring_scan(struct loaded *loaded, uint32_t number, uint64_t offset) {
     struct dump_lane *lane = &loaded->dump.lanes[number];
-    uint32_t available = loaded->ring_available[number], records = lane->ring_records;
-    if (loaded_is_mapped(loaded) && !loaded->mapping.sparse && !loaded->own_rings[number])
+    uint32_t available = loaded->rings[number].available, records = lane->ring_records;
+    if (loaded_is_mapped(loaded) && !loaded->mapping.sparse && !loaded->rings[number].own)
         madvise((void *)lane->ring, (size_t)records * sizeof *lane->ring, MADV_SEQUENTIAL);
     struct scan scan = scan_slots(lane->ring, available, records, UINT64_MAX, 0);
     uint64_t head = lane->state->head;
@@ -77,7 +77,7 @@ void ring_scan(struct loaded *loaded, uint32_t number, uint64_t offset) {
 void ring_found(struct loaded *loaded, uint32_t number, uint64_t offset, uint64_t first, uint64_t end, uint64_t valid) {
     struct dump_lane *lane = &loaded->dump.lanes[number];
     uint64_t head = lane->state->head;
-    loaded->ring_valid[number] = valid;
+    loaded->rings[number].valid = valid;
     lane->first_ticket = first;
     lane->end_ticket = end;
     lane->torn = end - first - valid;
@@ -99,7 +99,7 @@ void loaded_release(const struct loaded *loaded, const void *from, const void *t
 
 void ring_release(const struct loaded *loaded, uint32_t number, uint64_t first, uint64_t last) {
     const struct dump_lane *lane = &loaded->dump.lanes[number];
-    if (lane->ring && !loaded->own_rings[number])
+    if (lane->ring && !loaded->rings[number].own)
         loaded_release(loaded, lane->ring + first, lane->ring + last);
 }
 
@@ -126,7 +126,7 @@ const struct record *record_reader_at(struct record_reader *reader, uint64_t tic
     if (lane->ring)
         return ring_copy_record(reader->records, &lane->ring[ticket & (lane->ring_records - 1)], ticket);
     if (ticket < reader->first || ticket - reader->first >= reader->count)
-        ring_pages_read(loaded_of(reader->dump)->compact[reader->lane], ticket, reader);
+        ring_pages_read(loaded_of(reader->dump)->rings[reader->lane].compact, ticket, reader);
     return ticket >= reader->first && ticket - reader->first < reader->count ? &reader->records[ticket - reader->first]
                                                                              : NULL;
 }
@@ -149,7 +149,7 @@ uint64_t dump_lane_written(const struct dump *dump, uint32_t number) {
 
 uint64_t dump_lane_lost(const struct dump *dump, uint32_t number) {
     uint64_t written = dump_lane_written(dump, number);
-    uint64_t there = written > 0 ? loaded_of(dump)->ring_valid[number] + records_in_windows(dump, number) : 0;
+    uint64_t there = written > 0 ? loaded_of(dump)->rings[number].valid + records_in_windows(dump, number) : 0;
     return written > there ? written - there : 0;
 }
 

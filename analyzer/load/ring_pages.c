@@ -11,9 +11,9 @@
 #include "analyzer/load/private.h"
 
 struct compact_ring *compact_ring_of(struct loaded *loaded, uint32_t lane) {
-    if (!loaded->compact[lane])
-        loaded->compact[lane] = calloc(1, sizeof *loaded->compact[lane]);
-    return loaded->compact[lane];
+    if (!loaded->rings[lane].compact)
+        loaded->rings[lane].compact = calloc(1, sizeof *loaded->rings[lane].compact);
+    return loaded->rings[lane].compact;
 }
 
 void compact_ring_free(struct compact_ring *ring) {
@@ -133,7 +133,7 @@ static size_t put_in_order(struct compact_ring *ring, uint32_t pages) {
 }
 
 bool ring_pages_scan(struct loaded *loaded, uint32_t number, uint64_t offset) {
-    struct compact_ring *ring = loaded->compact[number];
+    struct compact_ring *ring = loaded->rings[number].compact;
     struct dump_lane *lane = &loaded->dump.lanes[number];
     ring->entries = calloc(ring->page_count, sizeof *ring->entries);
     if (!ring->entries)

@@ -74,3 +74,16 @@ bool arrivals_append(struct arrivals *arrivals, const char *bytes, size_t count,
 void arrivals_clear(struct arrivals *arrivals) {
     arrivals->begin = arrivals->end = arrivals->batches = 0;
 }
+
+void arrivals_move(struct arrivals *to, struct arrivals *from) {
+    if (to->batches == 0) { /* the usual case: nothing need be copied */
+        struct arrivals emptied = *to;
+        arrivals_clear(&emptied);
+        *to = *from;
+        *from = emptied;
+        return;
+    }
+    if (from->batches > 0)
+        arrivals_append(to, from->bytes + from->begin, arrivals_bytes(from), from->batches);
+    arrivals_clear(from);
+}

@@ -68,6 +68,9 @@ static inline size_t arrivals_bytes(const struct arrivals *arrivals) {
 bool arrivals_append(struct arrivals *arrivals, const char *bytes, size_t count, size_t batches);
 void arrivals_clear(struct arrivals *arrivals);
 
+/* Takes all batches out of `from` and adds them behind those of `to`. Memory that is short shows in `to`. */
+void arrivals_move(struct arrivals *to, struct arrivals *from);
+
 /* The oldest batch, NULL where there is none; and taking it out, which keeps it readable until one is added. */
 static inline const struct arrival_batch *arrivals_front(const struct arrivals *arrivals) {
     return arrivals->begin < arrivals->end ? (const void *)(arrivals->bytes + arrivals->begin) : NULL;

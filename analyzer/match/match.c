@@ -27,8 +27,8 @@
 
 enum {
     BATCH = 128,        /* records of one dump between looks at the others */
-    ROUND_BATCHES = 64, /* that a worker reads between two rounds of pairing ... */
-    SHARED_ROUND = 512, /* ... and where other processes wait for it: milliseconds, beside which messages are short */
+    ROUND_BATCHES = 64, /* that a worker reads in a round ... */
+    SHARED_ROUND = 512, /* ... where other processes wait for it: milliseconds, beside which messages are short */
     DONES_MAX = 256,    /* completions of one lane that wait for the record of their Wait call */
     PROGRESS_RECORDS = 1 << 17,
     GROUPS_INTERVAL = 1 << 20, /* records of all dumps after which the messages of a group may be given up ... */
@@ -94,7 +94,7 @@ struct match_walk {
     void *state;
     unsigned number, workers;
     const uint32_t *worker_of; /* per dump: who reads it, and pairs the messages to it */
-    struct arrivals *told;     /* to each worker */
+    struct arrivals *told;     /* to each worker, in this round */
     struct walk_dump *dumps;   /* shared: each worker touches its own */
     uint32_t *heap;            /* own dumps that have records left, the earliest first */
     size_t heap_count;
@@ -690,7 +690,7 @@ static void read_batch(struct match_walk *walk) {
         sift_down(walk, 0);
 }
 
-/* ---- rounds: all read, then all pair ------------------------------------------------------------------------------
+/* ---- rounds: everybody pairs what all have read by then, and reads on ---------------------------------------------
  */
 
 /* The walk as all workers share it. */
@@ -702,24 +702,34 @@ struct match_workers {
     struct walk_dump *dumps;
     struct match_walk *walks;
     struct pairing *pairings;
-    struct arrivals *told;     /* by worker w to worker v: told[w * count + v] */
-    uint32_t *worker_of;       /* per dump */
-    struct arrival_turn *next; /* per worker: of its next batch that is not read yet */
-    uint64_t records;          /* of all dumps */
+    struct arrivals *told;        /* by worker w to worker v: told[w * count + v], to be paired */
+    struct arrivals *told_now[2]; /* the same, from this round and from the last one, in turns */
+    unsigned now;                 /* told_now[now] is this round's */
+    unsigned batches;             /* read in this round by all of this process */
+    uint32_t *worker_of;          /* per dump */
+    struct arrival_turn *next;    /* per worker: of its next batch that was not read before this round */
+    uint64_t records;             /* of all dumps */
 };
 
 /* The turn of what is not there. */
 static const struct arrival_turn never = {INT64_MAX, UINT32_MAX};
 
+/* Reading ends for all at the same time: who has less to pair reads more. But nobody gets far ahead, or hardly on. */
+static bool is_round_read(struct match_workers *all, unsigned own) {
+    unsigned least = all->round_batches / 2, most = all->round_batches + least;
+    return own >= most ||
+           (own > least && __atomic_load_n(&all->batches, __ATOMIC_RELAXED) >= all->own * all->round_batches);
+}
+
 /* A worker alone pairs each batch while it is warm. One whose batches wait for others to come so far reads no more. */
-static void read_round(void *context, size_t number) {
-    struct match_workers *all = context;
-    size_t worker = all->first + number;
+static void read_on(struct match_workers *all, size_t worker) {
     struct match_walk *walk = &all->walks[worker];
-    bool ahead = walk->told[worker].batches >= all->round_batches;
-    for (unsigned b = 0; !ahead && b < all->round_batches && walk->heap_count > 0 && !walk->failed; b++)
+    bool ahead = all->told[worker * all->count + worker].batches >= all->round_batches;
+    walk->told = all->told_now[all->now] + worker * all->count;
+    for (unsigned own = 0; !ahead && walk->heap_count > 0 && !walk->failed && !is_round_read(all, own); own++) {
         read_batch(walk);
-    all->next[worker] = walk->heap_count > 0 ? walk->dumps[walk->heap[0]].turn : never;
+        __atomic_add_fetch(&all->batches, 1, __ATOMIC_RELAXED);
+    }
 }
 
 /* The worker whose oldest batch to this one comes first, unless one that has not been read yet comes before; `count`:
@@ -738,10 +748,18 @@ static unsigned first_teller(const struct match_workers *all, size_t worker) {
     return teller;
 }
 
-static void pair_round(void *context, size_t number) {
-    struct match_workers *all = context;
-    size_t worker = all->first + number;
+/* Adds what worker w told worker v in the last round to what is to be paired. */
+static bool take_over(const struct match_workers *all, size_t w, size_t v) {
+    struct arrivals *told = &all->told[w * all->count + v];
+    arrivals_move(told, &all->told_now[1 - all->now][w * all->count + v]);
+    return !told->no_memory;
+}
+
+/* What own workers told: what those of other processes did has come already. */
+static void pair(const struct match_workers *all, size_t worker) {
     struct pairing *pairing = &all->pairings[worker];
+    for (size_t w = all->first; w < all->first + all->own; w++)
+        pairing->no_memory |= !take_over(all, w, worker);
     for (unsigned w; !pairing->no_memory && (w = first_teller(all, worker)) < all->count;) {
         struct arrivals *told = &all->told[(size_t)w * all->count + worker];
         pairing_take(pairing, arrivals_front(told));
@@ -749,9 +767,31 @@ static void pair_round(void *context, size_t number) {
     }
 }
 
+static void do_round(void *context, size_t number) {
+    struct match_workers *all = context;
+    pair(all, all->first + number);
+    read_on(all, all->first + number);
+}
+
 static void close_round(void *context, size_t number) {
     struct match_workers *all = context;
-    pairing_close(&all->pairings[all->first + number]);
+    pair(all, all->first + number);
+    if (!all->pairings[all->first + number].no_memory)
+        pairing_close(&all->pairings[all->first + number]);
+}
+
+/* What was read now is for the next round; what is for other processes is made ready. False when memory is short. */
+static bool end_round(struct match_workers *all) {
+    bool done = true;
+    all->now = 1 - all->now;
+    all->batches = 0;
+    for (unsigned w = all->first; w < all->first + all->own; w++) {
+        const struct match_walk *walk = &all->walks[w];
+        all->next[w] = walk->heap_count > 0 ? walk->dumps[walk->heap[0]].turn : never;
+        for (unsigned v = 0; v < all->count; v++)
+            done = (v >= all->first && v < all->first + all->own) || take_over(all, w, v) ? done : false;
+    }
+    return done;
 }
 
 /* How far own workers have come. Returns false when memory was short. */
@@ -767,26 +807,30 @@ static bool look_at_own(const struct match_workers *all, struct between_round *r
 }
 
 /* What one worker alone reads is paired while it is warm. */
-static bool walk_all(struct match_workers *all, const struct match_sink *sink) {
+static bool walk_rounds(struct match_workers *all, struct crew *crew, const struct match_sink *sink) {
     uint64_t shown = PROGRESS_RECORDS;
     struct between_round round;
     bool done = look_at_own(all, &round);
     for (round.more = done; done && round.more;) {
-        side_by_side(all->own, all->own, read_round, all);
-        done = look_at_own(all, &round);
+        crew_do(crew, all->own, do_round, all);
+        done = end_round(all) && look_at_own(all, &round);
         if (all->between)
             done = between_rounds(all->between, !done, &round);
-        if (done)
-            side_by_side(all->own, all->own, pair_round, all);
         if (sink->progress && round.read >= shown) {
             sink->progress(sink->progress_context,
                            round.read < all->records ? (unsigned)(round.read * 1000 / all->records) : 1000);
             shown = round.read + PROGRESS_RECORDS;
         }
     }
-    done = done && look_at_own(all, &round);
     if (done)
-        side_by_side(all->own, all->own, close_round, all);
+        crew_do(crew, all->own, close_round, all);
+    return done && look_at_own(all, &round);
+}
+
+static bool walk_all(struct match_workers *all, const struct match_sink *sink) {
+    struct crew *crew = crew_begin(all->own);
+    bool done = walk_rounds(all, crew, sink);
+    crew_end(crew);
     return done;
 }
 
@@ -880,7 +924,7 @@ static void foreknowledge_free(struct foreknowledge *known, const struct match_d
 static bool workers_begin(struct match_workers *all, const struct common_clock *clock, const struct match_sink *sink,
                           void *const *states, const struct foreknowledge *known) {
     const struct match_directory *directory = known->directory;
-    bool done = all->dumps && all->told && all->worker_of;
+    bool done = all->dumps && all->told && all->told_now[0] && all->told_now[1] && all->worker_of;
     for (size_t d = 0; d < directory->dump_count; d++)
         all->records += share_records(directory->dumps[d]);
     for (unsigned w = all->first; done && w < all->first + all->own; w++) {
@@ -892,7 +936,6 @@ static bool workers_begin(struct match_workers *all, const struct common_clock *
                                             .workers = all->count,
                                             .worker_of = all->worker_of,
                                             .dumps = all->dumps,
-                                            .told = all->told + (size_t)w * all->count,
                                             .wildcards = known->wildcards,
                                             .slips = known->slips};
         done = walk_begin(&all->walks[w]) && pairing_init(&all->pairings[w], directory, sink, states[w], all->count);
@@ -910,10 +953,13 @@ static void workers_end(struct match_workers *all, const struct match_directory 
         match_totals_add(totals, &all->walks[w].totals);
         match_totals_add(totals, &all->pairings[w].totals);
     }
-    for (size_t i = 0; all->told && i < (size_t)all->count * all->count; i++)
-        arrivals_free(&all->told[i]);
+    struct arrivals *const queues[] = {all->told, all->told_now[0], all->told_now[1]};
+    for (size_t k = 0; k < sizeof queues / sizeof *queues; k++) {
+        for (size_t i = 0; queues[k] && i < (size_t)all->count * all->count; i++)
+            arrivals_free(&queues[k][i]);
+        free(queues[k]);
+    }
     free(all->dumps);
-    free(all->told);
     free(all->worker_of);
 }
 
@@ -937,7 +983,10 @@ static bool run_workers(struct match_workers *all, const struct common_clock *cl
     all->pairings = pairings;
     all->next = next;
     all->dumps = calloc(directory->dump_count + 1, sizeof *all->dumps);
-    all->told = calloc((size_t)all->count * all->count, sizeof *all->told);
+    size_t queues = (size_t)all->count * all->count;
+    all->told = calloc(queues, sizeof *all->told);
+    all->told_now[0] = calloc(queues, sizeof *all->told);
+    all->told_now[1] = calloc(queues, sizeof *all->told);
     all->worker_of = shares_deal(directory, all->count);
     if (all->between) {
         all->between->told = all->told;

@@ -311,7 +311,7 @@ const struct column generation_columns[] = {
     {"slow_rank", "slow rank", .value = start_slow_rank, .legend = "who cost the others most; no number: all ranks of its host"},
     {"slow_host", "slow on", .left = true, .value = start_slow_host},
     {"slowdown_ratio", "slowdown", LOOK_RATIO, .value = start_slowdown},
-    {"slow_after", "slow then", .left = true, .value = start_slow_after, .legend = "whether its place was there in the next start"},
+    {"slow_after", "slow then", .left = true, .value = start_slow_after, .legend = "whether its place was there in the next start; -: its host had fewer there, and nothing tells whose is gone"},
     {"dead_rank", "died first", .value = start_dead_rank, .optional = true},
     {"dead_host", "died on", .left = true, .value = start_dead_host, .optional = true},
     {"dead_after", "died then", .left = true, .value = start_dead_after, .optional = true, .legend = "replaced: its host has as many ranks again"},

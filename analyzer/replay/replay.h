@@ -14,7 +14,9 @@
  *
  * Where one end of a message waits while the other, its operation posted, is away from the library, and the message is
  * over as soon as that one is back, it needed it back (instances.h).
- * MPI_Finalize needs all, where nobody left it before the last one came.
+ * So may an MPI_Win_complete need its target back. Libraries hand the data of collectives with a root on from member to
+ * member: that one needs another one there is learnt from all of its kind (replay_relays.c). MPI_Finalize needs all,
+ * where nobody left it before the last one came.
  *
  * Orders on a flow stay as recorded: what is not recorded there (other threads, work on a GPU that no communication
  * follows) is own work of what comes next. But where records are missing, nothing goes on: a flow lies within one

@@ -91,10 +91,11 @@ static bool is_poll(const struct replay_build *build, const struct replay_node *
     return class == CLASS_TEST || class == CLASS_PROBE;
 }
 
-/* What goes on on that lane; another flow in each stretch of the covered time. NULL when memory is short. */
-static struct open_flow *flow_at(struct dump_nodes *history, uint32_t lane, uint32_t stretch) {
+/* What goes on on that lane, one of so many; another flow in each stretch of the covered time. NULL when memory is
+ * short. */
+static struct open_flow *flow_at(struct dump_nodes *history, uint32_t lanes, uint32_t lane, uint32_t stretch) {
     if (!history->open)
-        history->open = calloc(DUMP_LANES_MAX, sizeof *history->open);
+        history->open = calloc(lanes ? lanes : 1, sizeof *history->open);
     struct open_flow *open = history->open ? &history->open[lane] : NULL;
     if (open && (open->last == 0 || open->stretch != stretch)) {
         if (!grow_list(history->stretch_of, history->flow_count))
@@ -128,7 +129,8 @@ static bool merge_polls(const struct replay_build *build, const struct open_flow
 
 static bool add_node(struct replay_build *build, struct dump_nodes *history, struct replay_node *node,
                      const struct match_record *item) {
-    struct open_flow *open = flow_at(history, node->flow, item->stretch);
+    struct open_flow *open =
+        flow_at(history, build->directory->dumps[item->dump]->lane_count, node->flow, item->stretch);
     if (!open || !grow_by_one(history->nodes, history->count, history->room))
         return false;
     node->flow = open->flow;
@@ -173,13 +175,18 @@ void replay_add_record(struct replay_build *build, unsigned worker, const struct
     pass_segment(build, item);
 }
 
-void replay_add_link_member(struct replay_gathered *g, uint32_t dump, const struct match_member *member, int parts) {
+void replay_add_member(struct replay_gathered *g, const struct member *member, int parts) {
     if (!grow_by_one(g->members, g->member_count, g->member_room)) {
         g->no_memory = true;
         return;
     }
-    g->members[g->member_count++] = (struct member){
-        .enter = member->enter, .leave = member->leave, .dump = dump, .call = member->call, .parts = (uint8_t)parts};
+    g->members[g->member_count] = *member;
+    g->members[g->member_count++].parts = (uint8_t)parts;
+}
+
+void replay_add_link_member(struct replay_gathered *g, uint32_t dump, const struct match_member *member, int parts) {
+    struct member added = {.enter = member->enter, .leave = member->leave, .dump = dump, .call = member->call};
+    replay_add_member(g, &added, parts);
 }
 
 void replay_add_link(struct replay_gathered *g, struct replay_link link) {
@@ -239,9 +246,21 @@ void replay_add_instance(struct replay_build *build, unsigned worker, const stru
         add_neighbours(build, g, instance);
         return;
     }
-    struct replay_link link = {.first = (uint32_t)g->member_count, .from = NOWHERE, .to = NOWHERE};
+    struct replay_link link = {.first = (uint32_t)g->member_count,
+                               .from = NOWHERE,
+                               .to = NOWHERE,
+                               .call = instance->call,
+                               .size = size_class(instance->bytes),
+                               .has_root = flow != FLOW_ALL && !instance->device};
+    if (link.has_root) {
+        link.rooted.communicator = (uint32_t)(instance->communicator - build->directory->communicators);
+        link.rooted.root = instance->root;
+    }
     for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
         int parts = GIVES | TAKES;
+        /* who may do something else meanwhile tells nothing by the time at which it was over */
+        link.has_root =
+            link.has_root && !instance->members[i].bystander && instance->members[i].wait == instance->members[i].enter;
         if (instance->members[i].bystander)
             continue;
         if (flow == FLOW_FROM_ROOT)
@@ -302,6 +321,12 @@ void replay_add_epoch(struct replay_build *build, unsigned worker, const struct 
     struct replay_link link = {.first = (uint32_t)g->member_count, .from = NOWHERE, .to = NOWHERE};
     replay_add_link_member(g, need->from_dump, &need->send, GIVES);
     replay_add_link_member(g, need->to_dump, &need->receive, TAKES);
+    replay_add_link(g, link);
+    if (need->tag != EPOCH_COMPLETE_TO_WAIT)
+        return;
+    link = (struct replay_link){.first = (uint32_t)g->member_count, .from = NOWHERE, .to = NOWHERE, .returns = true};
+    replay_add_link_member(g, need->from_dump, &need->send, TAKES);
+    replay_add_link_member(g, need->to_dump, &need->receive, GIVES);
     replay_add_link(g, link);
 }
 

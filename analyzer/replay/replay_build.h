@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the parts of the replay share while it is made.
- * Lives here: nodes and links as gathered, worker by worker, and the stages from there: one graph (replay_graph.c), an
- * order in which it can be gone through (replay_order.c), what is left of each node once all it needs is there
- * (replay_tails.c).
- * Must not live here: anything that is left when the replay is made (replay.h).
+ * Lives here: nodes and links as gathered, worker by worker, and the stages from there: who hands data on
+ * (replay_relays.c), one graph (replay_graph.c), an order in which it can be gone through (replay_order.c), what is
+ * left of each node once all it needs is there (replay_tails.c). Must not live here: anything that is left when the
+ * replay is made (replay.h).
  */
 #ifndef COMMTAP_REPLAY_REPLAY_BUILD_H
 #define COMMTAP_REPLAY_REPLAY_BUILD_H
@@ -27,12 +27,19 @@ struct member {
 struct replay_link {
     uint32_t first, count;       /* of the worker's members */
     uint32_t from, to;           /* dumps, of a message */
-    uint16_t call;               /* of a message's send */
+    uint16_t call;               /* of a message's send, of a collective with a root */
     uint8_t size;                /* its class */
     bool device;                 /* it went from GPU to GPU */
-    int64_t released;            /* as in struct match_message */
     bool blocks;                 /* a send that may have waited for its receiver */
     bool by_sender, by_receiver; /* over as soon as this end was back in the library */
+    bool returns;                /* an MPI_Win_complete that may need its target back in the library: both of them */
+    bool has_root;               /* a blocking collective with a root, all of whose members are here */
+    union {
+        int64_t released; /* of a message, as in struct match_message */
+        struct {
+            uint32_t communicator, root; /* the root's place among the members */
+        } rooted;
+    };
 };
 
 /* Of the sends of one call and size that were there before their receives. */
@@ -76,7 +83,8 @@ struct replay_build {
     struct dump_nodes *histories;
     struct replay_gathered gathered[MATCH_WORKERS_MAX];
     unsigned workers;
-    size_t *near; /* per dump: the node that was found last */
+    struct sends completes; /* whose target was away: that were over when it was back, and before */
+    size_t *near;           /* per dump: the node that was found last */
 };
 
 /* ---- gathered ---------------------------------------------------------------------------------------------------- */
@@ -84,9 +92,10 @@ struct replay_build {
 /* Whether what two ranks entered, common ns, lies in one stretch of the covered time. */
 bool replay_in_one_stretch(const struct replay_build *build, int64_t one, int64_t other);
 
-/* Another member of the link that is being added; then the link itself, whose `first` is where its members began.
- * Memory that is short shows in `no_memory`. */
+/* Another member of the link that is being added, as matched or as another link has it; then the link itself, whose
+ * `first` is where its members began. Memory that is short shows in `no_memory`. */
 void replay_add_link_member(struct replay_gathered *g, uint32_t dump, const struct match_member *member, int parts);
+void replay_add_member(struct replay_gathered *g, const struct member *member, int parts);
 void replay_add_link(struct replay_gathered *g, struct replay_link link);
 
 /* ---- stages: each returns false when memory is short ----------------------------------------------------------------
@@ -95,6 +104,9 @@ void replay_add_link(struct replay_gathered *g, struct replay_link link);
 /* All dumps' nodes as one array, and the spans of their flows; then who needs whom among them (replay_graph.c). */
 bool replay_join_nodes(struct replay *replay, struct replay_build *build);
 bool replay_join_links(struct replay *replay, struct replay_build *build);
+
+/* Adds links for those who are needed in collectives with a root though these do not say so (replay_relays.c). */
+bool replay_find_relays(struct replay_build *build);
 
 /* Own work before every node, and an order that respects every link (replay_order.c). */
 bool replay_order(struct replay *replay);

@@ -167,10 +167,51 @@ static uint32_t find_making_room(const struct replay *replay, const struct repla
     return at < replay->first[receive->dump + 1] && replay->nodes[at].enter == link->released ? (uint32_t)at : NOWHERE;
 }
 
+/* The call in which the target came back to the library that was away when that MPI_Win_complete was entered; NOWHERE:
+ * it was not away. */
+static uint32_t find_return(const struct replay *replay, const struct replay_build *build,
+                            const struct member *members) {
+    uint32_t target = members[1].dump;
+    size_t at = lower_bound(replay, build, target, members[0].enter + 1), before = at;
+    for (size_t back = 0; back < WAIT_BACK && before-- > replay->first[target]; back++)
+        if (replay->nodes[before].leave > members[0].enter)
+            return NOWHERE;
+    return at < replay->first[target + 1] ? (uint32_t)at : NOWHERE;
+}
+
+/* What is put where no hardware does it is taken by the target's library: whether an MPI_Win_complete waits for that
+ * shows where the target is away. */
+static void note_returns(const struct replay *replay, struct replay_build *build) {
+    for (unsigned w = 0; w < build->workers; w++)
+        for (size_t l = 0; l < build->gathered[w].link_count; l++) {
+            const struct replay_link *link = &build->gathered[w].links[l];
+            const struct member *members = build->gathered[w].members + link->first;
+            uint32_t node = link->returns ? find_return(replay, build, members) : NOWHERE;
+            if (node != NOWHERE && replay->nodes[node].enter > members[0].leave)
+                build->completes.left++;
+            else if (node != NOWHERE)
+                build->completes.waited++;
+        }
+}
+
+/* The nodes of an MPI_Win_complete and of the call it needed its target back in. */
+static bool find_returned(const struct replay *replay, const struct replay_build *build, struct member *members) {
+    if (build->completes.waited <= build->completes.left)
+        return false;
+    uint32_t node = find_return(replay, build, members);
+    if (node == NOWHERE || replay->nodes[node].enter > members[0].leave)
+        return false;
+    members[0].post = members[0].wait = find_post(replay, build, &members[0]);
+    members[1].post = members[1].wait = node;
+    return members[0].post != NOWHERE;
+}
+
 /* Finds the nodes of a link's members. Returns false where one is not there: the others then wait for nobody. */
 static bool find_members(const struct replay *replay, const struct replay_build *build, struct replay_gathered *g,
                          const struct replay_link *link) {
     struct member *members = g->members + link->first;
+    if (link->returns)
+        return find_returned(replay, build, members);
     struct sends like = link->from != NOWHERE ? sends_like(build, link) : (struct sends){0};
     if (link->by_receiver || (link->blocks && !(members[0].parts & TAKES) && like.waited > like.left)) {
         members[0].parts |= TAKES;
@@ -218,6 +259,7 @@ static void end_filling(uint32_t *first, size_t count) {
 }
 
 static void count_members(struct replay *replay, struct replay_build *build) {
+    note_returns(replay, build);
     for (unsigned w = 0; w < build->workers; w++)
         for (size_t l = 0; l < build->gathered[w].link_count; l++) {
             struct replay_gathered *g = &build->gathered[w];
@@ -291,6 +333,8 @@ bool replay_join_links(struct replay *replay, struct replay_build *build) {
     if (!build->near)
         return false;
     memcpy(build->near, replay->first, (replay->dump_count + 1) * sizeof *build->near);
+    if (!replay_find_relays(build))
+        return false;
     link_finalize(replay, build);
     replay->gives_first = calloc(replay->node_count + 1, sizeof *replay->gives_first);
     replay->takes_first = calloc(replay->node_count + 1, sizeof *replay->takes_first);

@@ -138,23 +138,39 @@ size_t run_options_end(char *const *argv, size_t from) {
     return i;
 }
 
+/* An option that has what it takes in the same word ("--np=4", "-n4"), or ends all options. */
+static bool has_its_value(const char *option) {
+    const char letter[] = {'-', option[1], '\0'};
+    return strchr(option, '=') || strcmp(option, "--") == 0 ||
+           (words_behind(letter) > 0 && option[2] >= '0' && option[2] <= '9');
+}
+
+/* What programs that start others take before its name: env's settings, the numbers of timeout, taskset and chrt. */
+static bool is_starters_own(const char *word) {
+    return strchr(word, '=') || (word[0] >= '0' && word[0] <= '9');
+}
+
 /* Words that are no program files are what an option that is not known here takes. */
-char *run_launched_program(enum run_launcher launcher, char *const *argv) {
+char *run_launched_program(enum run_launcher launcher, char *const *argv, const char **missing) {
     char path[PATH_MAX];
-    bool starts_others = true, by_env = false;
+    bool by_env = false, certain = true; /* that a word here is not what an option takes */
+    *missing = NULL;
     for (size_t i = is_launcher(argv[0], launcher); argv[i]; i++) {
-        if (argv[i][0] == '-' && starts_others) {
+        if (argv[i][0] == '-') {
             bool alone = by_env && strcmp(argv[i], "-i") == 0; /* srun's takes a file */
-            for (unsigned words = alone ? 0 : words_behind(argv[i]); words > 0 && argv[i + 1]; words--)
+            unsigned words = alone ? 0 : words_behind(argv[i]);
+            certain = alone || words > 0 || has_its_value(argv[i]);
+            for (; words > 0 && argv[i + 1]; words--)
                 i++;
-            continue;
+        } else if (program_file_find(path, argv[i])) {
+            by_env = strcmp(base_name(argv[i]), "env") == 0;
+            certain = true;
+            if (!is_starter(argv[i]))
+                return strdup(path);
+        } else if (certain && !is_starters_own(argv[i])) {
+            *missing = argv[i];
+            return NULL;
         }
-        if (!program_file_find(path, argv[i]))
-            continue;
-        starts_others = is_starter(argv[i]);
-        by_env = strcmp(base_name(argv[i]), "env") == 0;
-        if (!starts_others)
-            return strdup(path);
     }
     return NULL;
 }

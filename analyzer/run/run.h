@@ -79,8 +79,9 @@ char **run_launcher_arguments(enum run_launcher launcher, char *const *argv, con
 void run_arguments_free(char **argv);
 
 /* The program file that the command line runs, behind the launcher's options, and those of programs that only start
- * another (env, numactl). NULL where none is found. The caller frees. */
-char *run_launched_program(enum run_launcher launcher, char *const *argv);
+ * another (env, numactl). NULL where none is found; then *missing is the word that stands in its place, NULL where that
+ * is not sure. The caller frees. */
+char *run_launched_program(enum run_launcher launcher, char *const *argv, const char **missing);
 
 /* Where the options of a launcher end that begin at argv[from]: at the first word that is a program file, at ":", or at
  * the end of argv. */

@@ -12,6 +12,7 @@
 #include "analyzer/cli/selection.h"
 #include "analyzer/cli/watch.h"
 #include "analyzer/dumps/process.h"
+#include "analyzer/render/escape.h"
 
 /* Ranks that start later, and anchors of clocks, are found when all is opened anew. That takes as much time as some 20
  * looks do. */
@@ -97,6 +98,34 @@ int live_job_open(struct live_job *live) {
         return input_open(NULL, live->places, live->place_count, &live->set); /* says why nothing is usable */
     }
     return code;
+}
+
+static bool is_another_that_lives(const struct live_job *live, const struct listed_job *job, bool whole_runs) {
+    const struct dump *first = live->set.dumps[job->first];
+    if (job == live->job.listed || (whole_runs && strcmp(first->run_id, live->job.dumps[0]->run_id) == 0))
+        return false;
+    for (size_t i = 0; i < job->count; i++)
+        if (process_is_alive(live->set.dumps[job->first + i]))
+            return true;
+    return false;
+}
+
+void live_job_name_others(const struct live_job *live, bool whole_runs) {
+    size_t count = 0;
+    for (size_t i = 0; live->job.count > 0 && !option_text(live->options, "run") && i < live->job.list.count; i++) {
+        const struct listed_job *job = &live->job.list.items[i];
+        if (!is_another_that_lives(live, job, whole_runs))
+            continue;
+        if (count++ == 0) {
+            fprintf(stderr, "commtap %s: this is ", live->options->command->name);
+            escape_text(stderr, live->job.listed->id);
+            fputs("; --run takes what else runs there:", stderr);
+        }
+        fputs(count > 1 ? ", " : " ", stderr);
+        escape_text(stderr, job->id);
+    }
+    if (count > 0)
+        fputc('\n', stderr);
 }
 
 void live_job_reopen(struct live_job *live) {

@@ -35,6 +35,9 @@ struct live_job {
  * and, where there are some, what tells of copies. Returns EXIT_FINE; otherwise a message was printed. The caller ends
  * with live_job_close in every case. */
 int live_job_open(struct live_job *live);
+/* Says on stderr which other jobs live in the directories, unless --run has chosen. `whole_runs`: those of the job's
+ * own run are meant with it. */
+void live_job_name_others(const struct live_job *live, bool whole_runs);
 /* Looks at it: rows and summary are as it is now. EXIT_FINE, or EXIT_OUTPUT where memory is short; EXIT_UNUSABLE: the
  * directory is gone. Only the latter was said on stderr. */
 int live_job_look(struct live_job *live);

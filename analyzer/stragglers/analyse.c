@@ -221,13 +221,14 @@ struct finishing {
     struct delay_costs_build *build;
     struct replay *replay;
     struct replay_build *again;
+    unsigned threads;
     bool done[2];
 };
 
 static void finish(void *context, size_t number) {
     struct finishing *f = context;
-    f->done[number] =
-        number == 0 ? delay_costs_finish(&f->analysis->delay_costs, f->build) : replay_finish(f->replay, f->again);
+    f->done[number] = number == 0 ? delay_costs_finish(&f->analysis->delay_costs, f->build, f->threads)
+                                  : replay_finish(f->replay, f->again);
 }
 
 static bool walk_dumps(struct straggler_analysis *analysis, struct replay *replay,
@@ -244,7 +245,7 @@ static bool walk_dumps(struct straggler_analysis *analysis, struct replay *repla
         replay_drop(again);
         return false;
     }
-    struct finishing finishing = {analysis, build, replay, again, {false, false}};
+    struct finishing finishing = {analysis, build, replay, again, request->workers, {false, false}};
     side_by_side(request->workers, 2, finish, &finishing);
     return finishing.done[0] && finishing.done[1];
 }

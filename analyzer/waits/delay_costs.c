@@ -12,6 +12,7 @@
 #include "analyzer/base/grow.h"
 #include "analyzer/base/hash_table.h"
 #include "analyzer/base/radix_sort.h"
+#include "analyzer/base/side_by_side.h"
 
 enum {
     RECORDS_MOST = 2 << 20, /* records looked at; of a longer run only the end */
@@ -44,6 +45,8 @@ struct rank_history {
     struct site_sums *sums; /* per site of the timeline */
     uint32_t last_wait;     /* of those gone through, NOWHERE */
     size_t cursor;          /* timeline_back_to */
+    uint32_t path_wait;     /* the same two for the critical path, which is walked meanwhile */
+    size_t path_cursor;
 };
 
 /* When members of a channel met last: a communicator's members, or two ranks that exchange messages. */
@@ -57,6 +60,7 @@ struct wait_collector {
     struct delay_costs_build *build;
     struct wait_event *waits; /* and meetings */
     size_t wait_count, wait_room;
+    size_t taken; /* of them, in their order */
     bool no_memory;
 };
 
@@ -68,7 +72,9 @@ struct delay_costs_build {
     struct rank_history *histories; /* per dump: its records are one worker's */
     struct wait_collector collectors[MATCH_WORKERS_MAX];
     unsigned workers;
-    struct wait_event *waits; /* by time, once they are sorted */
+    unsigned order[MATCH_WORKERS_MAX]; /* a heap of the workers whose events are not all taken, by their next one */
+    unsigned order_count;
+    struct wait_event *waits; /* of all, by time */
     size_t wait_count;
     struct hash_table meetings;
     struct delays delays;
@@ -208,6 +214,58 @@ static bool sort_waits(struct wait_event *waits, size_t count) {
     return done;
 }
 
+static void sort_part(void *context, size_t worker) {
+    struct wait_collector *part = &((struct delay_costs_build *)context)->collectors[worker];
+    if (!sort_waits(part->waits, part->wait_count))
+        part->no_memory = true;
+}
+
+/* Each worker's events by themselves. */
+static bool sort_parts(struct delay_costs_build *build, unsigned threads) {
+    bool done = true;
+    side_by_side(threads, build->workers, sort_part, build);
+    for (unsigned w = 0; w < build->workers; w++)
+        done = done && !build->collectors[w].no_memory;
+    return done;
+}
+
+static bool comes_before(const struct delay_costs_build *build, unsigned a, unsigned b) {
+    const struct wait_collector *left = &build->collectors[a], *right = &build->collectors[b];
+    return compare_waits(&left->waits[left->taken], &right->waits[right->taken]) < 0;
+}
+
+static void sift_down(struct delay_costs_build *build, unsigned at) {
+    unsigned moving = build->order[at];
+    for (unsigned child; (child = 2 * at + 1) < build->order_count; at = child) {
+        child += child + 1 < build->order_count && comes_before(build, build->order[child + 1], build->order[child]);
+        if (!comes_before(build, build->order[child], moving))
+            break;
+        build->order[at] = build->order[child];
+    }
+    build->order[at] = moving;
+}
+
+static void begin_taking(struct delay_costs_build *build) {
+    for (unsigned w = 0; w < build->workers; w++)
+        if (build->collectors[w].wait_count > 0)
+            build->order[build->order_count++] = w;
+    for (unsigned i = build->order_count; i-- > 0;)
+        sift_down(build, i);
+}
+
+/* The next event of all workers'. Those that are equal are alike: it does not matter whose comes first. */
+static bool take_event(struct delay_costs_build *build, struct wait_event *event) {
+    if (build->order_count == 0)
+        return false;
+    struct wait_collector *first = &build->collectors[build->order[0]];
+    *event = first->waits[first->taken++];
+    if (first->taken == first->wait_count)
+        build->order[0] = build->order[--build->order_count];
+    if (build->order_count > 0)
+        sift_down(build, 0);
+    return true;
+}
+
 /* What a rank spends in a call waiting is not what it takes for it. */
 static void note_waited(struct rank_history *history, const struct wait_event *wait) {
     struct timeline *timeline = &history->timeline;
@@ -217,13 +275,11 @@ static void note_waited(struct rank_history *history, const struct wait_event *w
         timeline->stretches[history->cursor].waited = add_ns(timeline->stretches[history->cursor].waited, wait->length);
 }
 
-/* Sorts, and leaves the waits alone, each knowing when its two ranks had met last. */
+/* Leaves the waits alone, each knowing when its two ranks had met last. */
 static bool go_forwards(struct delay_costs_build *c) {
     size_t kept = 0;
-    if (!sort_waits(c->waits, c->wait_count))
-        return false;
-    for (size_t i = 0; i < c->wait_count; i++) {
-        struct wait_event wait = c->waits[i];
+    begin_taking(c);
+    for (struct wait_event wait; take_event(c, &wait);) {
         if (wait.rank == NOWHERE) {
             if (!note_meeting(c, wait.channel, wait.until))
                 return false;
@@ -325,13 +381,15 @@ static void share_out(struct delay_costs *costs, struct delay_costs_build *c, co
 }
 
 static void rewind_histories(struct delay_costs_build *c) {
-    for (size_t d = 0; d < c->directory->dump_count; d++)
-        c->histories[d].cursor = c->histories[d].timeline.count;
+    for (size_t d = 0; d < c->directory->dump_count; d++) {
+        struct rank_history *history = &c->histories[d];
+        history->cursor = history->path_cursor = history->timeline.count;
+        history->path_wait = history->last_wait;
+    }
 }
 
 /* A wait's cost is complete when all later ones have been shared out: it can only be passed on to earlier ones. */
 static void go_backwards(struct delay_costs *costs, struct delay_costs_build *c) {
-    rewind_histories(c);
     for (size_t i = c->wait_count; i-- > 0;) {
         const struct wait_event *wait = &c->waits[i];
         c->histories[wait->rank].last_wait = wait->before;
@@ -373,8 +431,8 @@ static void add_part(struct delay_costs *costs, struct delay_costs_build *c, uin
 static void add_piece(struct delay_costs *costs, struct delay_costs_build *c, uint32_t rank, int64_t from, int64_t to) {
     struct rank_history *history = &c->histories[rank];
     const struct timeline *timeline = &history->timeline;
-    history->cursor = timeline_back_to(timeline, history->cursor, to);
-    for (size_t next = history->cursor; to > from; next--) {
+    history->path_cursor = timeline_back_to(timeline, history->path_cursor, to);
+    for (size_t next = history->path_cursor; to > from; next--) {
         uint32_t leads_to = next < timeline->count ? timeline->stretches[next].site : TIMELINE_NOWHERE;
         if (next == 0) { /* before its first call */
             add_part(costs, c, leads_to, &(struct path_part){.from_ns = from, .to_ns = to, .dump = rank});
@@ -394,9 +452,9 @@ static void add_piece(struct delay_costs *costs, struct delay_costs_build *c, ui
 /* The rank's last wait that ended before `at`; NULL when it never waited before. Asked for from late to early. */
 static const struct wait_event *wait_before(const struct delay_costs_build *c, struct rank_history *history,
                                             int64_t at) {
-    while (history->last_wait != NOWHERE && c->waits[history->last_wait].until >= at)
-        history->last_wait = c->waits[history->last_wait].before;
-    return history->last_wait == NOWHERE ? NULL : &c->waits[history->last_wait];
+    while (history->path_wait != NOWHERE && c->waits[history->path_wait].until >= at)
+        history->path_wait = c->waits[history->path_wait].before;
+    return history->path_wait == NOWHERE ? NULL : &c->waits[history->path_wait];
 }
 
 /* The path of one stretch of the covered time. */
@@ -449,9 +507,6 @@ static void turn_parts(struct delay_costs *costs) {
 
 static void walk_paths(struct delay_costs *costs, struct delay_costs_build *c) {
     size_t stretches = c->covered ? c->covered->stretches.count : 1;
-    rewind_histories(c);
-    for (size_t i = 0; i < c->wait_count; i++) /* the last of each rank */
-        c->histories[c->waits[i].rank].last_wait = (uint32_t)i;
     for (size_t s = stretches; s-- > 0;) {
         struct path path = find_path(c, covered_time_bounds(c->covered, (uint32_t)s));
         if (path.from < c->from_ns) /* of what is older only the calls that reach beyond are known */
@@ -498,6 +553,8 @@ void delay_costs_drop(struct delay_costs_build *build) {
         timeline_free(&build->histories[d].timeline);
         free(build->histories[d].sums);
     }
+    if (build->workers > 1)
+        free(build->waits);
     for (unsigned w = 0; w < build->workers; w++)
         free(build->collectors[w].waits);
     free(build->histories);
@@ -532,29 +589,18 @@ void delay_costs_keep_parts(struct delay_costs_build *build, size_t most) {
     build->parts_most = most;
 }
 
-/* All workers' waits behind the first one's. */
-static bool join_waits(struct delay_costs_build *build) {
-    struct wait_collector *all = &build->collectors[0];
+/* Room for all waits: a single worker's stay where they are. */
+static bool make_waits(struct delay_costs_build *build) {
     size_t count = 0;
     for (unsigned w = 0; w < build->workers; w++) {
         count += build->collectors[w].wait_count;
         if (build->collectors[w].no_memory)
             return false;
     }
-    if (count >= NOWHERE || !grow_to(all->waits, all->wait_room, count + 1))
+    if (count >= NOWHERE)
         return false;
-    struct wait_event *waits = all->waits;
-    for (unsigned w = 1; w < build->workers; w++) {
-        struct wait_collector *one = &build->collectors[w];
-        if (one->wait_count > 0)
-            memcpy(waits + all->wait_count, one->waits, one->wait_count * sizeof *waits);
-        all->wait_count += one->wait_count;
-        free(one->waits);
-        *one = (struct wait_collector){.build = build};
-    }
-    build->waits = waits;
-    build->wait_count = all->wait_count;
-    return true;
+    build->waits = build->workers == 1 ? build->collectors[0].waits : malloc((count + 1) * sizeof *build->waits);
+    return build->waits || count == 0;
 }
 
 static bool make_sums(struct delay_costs_build *build) {
@@ -591,16 +637,32 @@ static bool list_sites(struct delay_costs *costs, const struct delay_costs_build
     return true;
 }
 
-bool delay_costs_finish(struct delay_costs *costs, struct delay_costs_build *build) {
+struct finishing {
+    struct delay_costs *costs;
+    struct delay_costs_build *build;
+};
+
+/* Who pays, and which path was critical: each reads waits and timelines, and has sums of its own. */
+static void follow_causes(void *context, size_t number) {
+    const struct finishing *f = context;
+    if (number == 0)
+        go_backwards(f->costs, f->build);
+    else
+        walk_paths(f->costs, f->build);
+}
+
+bool delay_costs_finish(struct delay_costs *costs, struct delay_costs_build *build, unsigned threads) {
     *costs = (struct delay_costs){.from_ns = NS_MOST,
                                   .to_ns = -NS_MOST,
                                   .end_only = build->end_only,
                                   .partial = build->end_only || (build->covered && !build->covered->whole)};
     costs->ranks = calloc(build->directory->dump_count, sizeof *costs->ranks);
-    bool done = costs->ranks && join_waits(build) && make_sums(build) && go_forwards(build);
+    bool done =
+        costs->ranks && make_waits(build) && make_sums(build) && sort_parts(build, threads) && go_forwards(build);
     if (done) {
-        go_backwards(costs, build);
-        walk_paths(costs, build);
+        struct finishing finishing = {costs, build};
+        rewind_histories(build);
+        side_by_side(threads, 2, follow_causes, &finishing);
         done = list_sites(costs, build) && !build->no_memory;
     }
     delay_costs_drop(build);

@@ -87,8 +87,8 @@ void delay_costs_parcel(struct delay_costs_build *build, unsigned worker, struct
 void delay_costs_parcel_dump(struct delay_costs_build *build, size_t dump, struct parcel *parcel);
 
 /* Passes the costs on. Ends `build`. Returns false when memory is, or was, short; the caller frees with
- * delay_costs_free in every case. The result is the same for any number of workers. */
-bool delay_costs_finish(struct delay_costs *costs, struct delay_costs_build *build);
+ * delay_costs_free in every case. The result is the same for any number of workers and threads. */
+bool delay_costs_finish(struct delay_costs *costs, struct delay_costs_build *build, unsigned threads);
 void delay_costs_drop(struct delay_costs_build *build); /* NULL is accepted */
 void delay_costs_free(struct delay_costs *costs);
 

@@ -332,7 +332,7 @@ def test_nccl_is_paused_with_its_times_on_gpus(timing, where):
 
 def test_what_takes_no_orders(where, tmp_path):
     for words in (["pauses"], ["pause", "now"], ["--wait", "x", "pause"], ["verbose"], ["verbose", "loud"],
-                  ["stack", "deep"], ["ops"], ["ops", "x" * 256]):
+                  ["stack", "deep"], ["ops"], ["ops", "x" * 256], ["ops", "!"], ["ops", "all*,!"]):
         assert jobs.commtap("ctl", where, *words, codes=(2,)).stdout == ""
     (tmp_path / "empty").mkdir()
     jobs.commtap("ctl", tmp_path / "empty", "pause", codes=(3,))

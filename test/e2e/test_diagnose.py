@@ -484,7 +484,9 @@ def test_the_report_begins_with_it(mpi, where):
         path.unlink()
     first = jobs.report(where)["findings"][0]
     assert (first["severity"], first["code"]) == ("warning", "maybe_hang")
-    assert "wait for rank 0" in first["text"] and "killed at work" in first["text"]
+    # On a busy machine one rank's arrival may be late enough to tell that the others stood.
+    doubt = {"untold": "killed at work", "long": "would not have come"}[diagnose(where)["standing"]["kind"]]
+    assert "wait for rank 0" in first["text"] and doubt in first["text"]
 
 
 def test_killed_at_work_is_no_deadlock(mpi, tmp_path):

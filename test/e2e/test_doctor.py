@@ -43,6 +43,21 @@ def build(tmp_path, text, *words, name="program"):
 NOTHING = "int main(void) { return 0; }\n"
 
 
+# ---- what is to be started ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [
+    ("mpirun.openmpi", "-n", "2"), ("mpirun.openmpi", "-n2"), ("mpirun.mpich", "-n", "2", "--"), ("nice", "-n", "5"),
+    ("env", "A=1"), ("timeout", "10"), ("mpirun.openmpi", "-n", "2", "env", "A=1"),
+])
+def test_an_argument_is_not_taken_for_the_program(words):
+    """The program that is not there is named, though an executable file follows it."""
+    if words[0].startswith("mpirun"):
+        jobs.need_mpi(words[0].partition(".")[2])
+    found = doctor(*words, "no-such-program", shutil.which("true"), codes=(1, 2, 3))
+    assert any(text.startswith("no-such-program: there is no such program") for text in said(found, "blocked", "program"))
+
+
 # ---- MPI ----------------------------------------------------------------------------------------------------------
 
 
@@ -367,3 +382,30 @@ def test_report_of_a_job_without_calls_points_to_it(tmp_path):
     jobs.run("openmpi", 2, [str(tmp_path / "silent")], tmp_path / "dumps")
     found = {one["code"]: one["text"] for one in jobs.report(tmp_path / "dumps")["findings"]}
     assert "commtap doctor COMMAND" in found["no_calls"] and "no_collectives" not in found
+
+
+# ---- where dumps would go -----------------------------------------------------------------------------------------
+
+
+def test_what_only_the_job_knows_stays_in_the_name_of_the_directory(tmp_path):
+    pattern = f"{tmp_path}/of/%r/100%%"
+    assert any(f"they go to {pattern} (COMMTAP_DIR)" in text
+               for text in said(doctor(environment={"COMMTAP_DIR": pattern}), "fine", "dumps"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes links of other users")
+@pytest.mark.parametrize("behind", ["", "/below"])
+def test_a_link_of_another_user_is_not_followed(behind, tmp_path):
+    """As the library refuses it, whether or not it leads anywhere."""
+    (tmp_path / "public").mkdir()
+    (tmp_path / "public").chmod(0o1777)
+    link = tmp_path / "public" / "link"
+    link.symlink_to(tmp_path / "elsewhere")
+    for leads in (False, True):
+        if leads:
+            (tmp_path / "elsewhere").mkdir()
+        os.chown(link, 12345, 12345, follow_symlinks=False)
+        found = doctor(environment={"COMMTAP_DIR": f"{link}{behind}"}, codes=(1, 2, 3))
+        assert any(f"behind {link}, a link that another user" in text for text in said(found, "blocked", "dumps"))
+    os.chown(link, 0, 0, follow_symlinks=False)
+    assert said(doctor(environment={"COMMTAP_DIR": f"{link}{behind}"}), "blocked", "dumps") == []

@@ -68,6 +68,35 @@ def test_what_is_wrong_with_a_configuration_is_said(tmp_path, text, reason):
     assert said.stderr.startswith(f"commtap elastic: {path}: {reason}") and not said.stdout
 
 
+SPLIT = {"version": 0.2, "max_train_batch_size": 2000, "micro_batch_sizes": [2, 4], "num_gpus_per_node": 4,
+         "model_parallel_size": 2}
+
+
+def test_the_environments_world_size_is_gpus(tmp_path, monkeypatch):
+    config = write_config(tmp_path, **SPLIT)
+    monkeypatch.setenv("WORLD_SIZE", "16")
+    answer = elastic(config)
+    asked, = (row for row in answer["sizes"] if row["is_world_size"])
+    assert (answer["world_size"], answer["world_size_valid"], answer["goes_on"]) == (8, True, None)
+    assert (asked["gpus"], asked["nodes"]) == (16, 4)
+    assert asked["gradient_accumulation_steps"] * asked["micro_batch_size"] * 8 == answer["final_batch_size"]
+    monkeypatch.setenv("WORLD_SIZE", "17")
+    answer = elastic(config, codes=(1,))
+    assert (answer["world_size"], answer["world_size_valid"]) == (None, False)
+    assert "17 GPUs are no whole number" in jobs.commtap("elastic", "-c", config, codes=(1,)).stdout
+
+
+def test_sizes_that_start_stand_beside_one_that_does_not(tmp_path):
+    config = write_config(tmp_path, **SPLIT)
+    answer = elastic(config, "-w", "7", codes=(1,))
+    assert (answer["valid_gpus"], answer["world_size_valid"]) == ([3], False)  # DeepSpeed's own words
+    assert [row["gpus"] for row in answer["sizes"]] == [2 * count for count in answer["goes_on"]["valid_gpus"]]
+    for count in answer["goes_on"]["valid_gpus"]:
+        assert elastic(config, "-w", str(count))["final_batch_size"] == answer["goes_on"]["final_batch_size"]
+    said = jobs.commtap("elastic", "-c", config, "-w", "7", codes=(1,)).stdout
+    assert "world size 7 is not valid" in said and "It does with:" in said
+
+
 def test_what_is_missing_on_the_command_line_is_said(tmp_path):
     config = write_config(tmp_path, max_train_batch_size=12, micro_batch_sizes=[1])
     assert "--config" in jobs.commtap("elastic", codes=(2,)).stderr

@@ -2,6 +2,9 @@
 #
 # commtap list and prune on what real jobs leave.
 # Must not live here: which jobs go, links and exchanged directories (test/unit/test_fleet.c).
+import re
+import shutil
+
 import pytest
 
 import jobs
@@ -41,3 +44,23 @@ def test_jobs_are_listed_and_pruned(where):
     jobs.commtap("prune", "--older-than", "0s", where)
     assert list(where.iterdir()) == []
     jobs.commtap("prune", where, codes=(2,))
+
+
+def test_what_many_threads_removed_is_said_in_order(tmp_path):
+    jobs.need_mpi("openmpi")
+    jobs.run("openmpi", 1, [jobs.program("openmpi", "train"), "--steps", "5"], tmp_path / "one")
+    dump, = (tmp_path / "one").iterdir()
+    digits = dump.name.split(".")[-2]
+    for number in range(200):
+        place = tmp_path / "many" / f"user{number % 7}" / f"job{number}"
+        place.mkdir(parents=True)
+        shutil.copyfile(dump, place / f"commtap.run{number:03}.{digits}.ct")
+
+    many = tmp_path / "many"
+    listed = [row["directory"] for row in jobs.document("list", many)["jobs"]]
+    assert listed == sorted(str(path) for path in many.glob("*/*")) and len(listed) == 200  # they began together
+    planned = jobs.commtap("prune", "--older-than", "0s", "--dry-run", many).stdout.splitlines()
+    removed = jobs.commtap("prune", "--older-than", "0s", many).stdout.splitlines()
+    assert [re.match(r"removed (\S+) run ", line).group(1) for line in removed[:-1]] == listed
+    assert [line.replace("would remove ", "removed ") for line in planned[:-1]] == removed[:-1]
+    assert f"{many}: 200 of 200 jobs removed" in removed[-1] and list(many.iterdir()) == []

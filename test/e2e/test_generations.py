@@ -102,6 +102,14 @@ def test_who_was_slow_in_each_and_who_died_first(tmp_path):
     assert second["dead_rank"] is None
 
 
+def test_who_left_first_is_told_without_commtap_run(tmp_path):
+    """Rank 1 leaves by exit() before it should; the launcher ends the other three."""
+    for count, ending in enumerate(("exit", "proper")):
+        start_under_torchrun(tmp_path / "dumps", count, 4, ending)
+    first, second = jobs.report(tmp_path / "dumps")["generations"]
+    assert (first["dead_rank"], first["dead_after"], second["dead_rank"]) == (1, "replaced", None)
+
+
 def test_a_job_that_was_started_once_has_no_such_table(tmp_path):
     jobs.run("openmpi", 2, [jobs.program("openmpi", "ending"), "proper"], tmp_path / "once")
     assert jobs.report(tmp_path / "once")["generations"] == []

@@ -71,9 +71,9 @@ def beating(pid):
 class Job:
     """Of "skip", rank 1 goes its own way, the others wait for it in an Allreduce."""
 
-    def __init__(self, mpi, where, heartbeat="on", mode="skip", ranks=RANKS):
+    def __init__(self, mpi, where, heartbeat="on", mode="skip", ranks=RANKS, **knobs):
         line = jobs.job_line(mpi, ranks, [jobs.program(mpi, "hang"), mode], where,
-                             knobs={"COMMTAP_RING": "16", "COMMTAP_HEARTBEAT": heartbeat})
+                             knobs={"COMMTAP_RING": "16", "COMMTAP_HEARTBEAT": heartbeat, **knobs})
         self.where, self.ranks, self.launcher = where, ranks, jobs.start(line)
 
     def come_to_hang(self):
@@ -135,6 +135,20 @@ def test_that_it_stood_is_certain_however_it_was_killed(mpi, tmp_path):
     assert "nothing tells how long they went on after that" in " ".join(result["text"])
 
 
+def test_how_long_a_circle_stood_is_certain(tmp_path):
+    """Without the notes it may have been made the moment before all were killed."""
+    noted, off = (Job("openmpi", tmp_path / heartbeat, heartbeat, mode="ring") for heartbeat in ("on", "off"))
+    with hanging(noted, off):
+        since = time.monotonic_ns() + int(STAND * 1e9)
+        wait_until(lambda: is_noted(noted.where, since, noted.pids))
+    for job, kind in ((noted, "long"), (off, "untold")):
+        result = job.diagnose()
+        text = " ".join(result["text"])
+        assert (result["verdict"], result["severity"]) == ("deadlock", "error"), text
+        assert result["standing"]["kind"] == kind, text
+        assert (result["standing"]["seconds"] >= STAND) == ("nobody is to blame" not in text) == (kind == "long"), text
+
+
 def test_who_died_at_work_is_told_by_the_others(tmp_path):
     """The launcher is held, so that it does not end the others; the dead one is one of the two that note who lives.
     A beat that is late on a busy machine makes one gap longer and the next one shorter."""
@@ -149,6 +163,36 @@ def test_who_died_at_work_is_told_by_the_others(tmp_path):
     result = job.diagnose()
     assert (result["verdict"], result["severity"], blamed(result)) == ("dead_rank", "error", {1: "dead"}), result["text"]
     assert 1.2 < sum(between) / len(between) < 3, between
+
+
+def test_who_died_before_the_first_note_is_told_by_the_others(tmp_path):
+    """Beats are at even seconds: started just after one, the job hangs and loses a rank before the next, if the machine is
+    not too busy."""
+    wait_until(lambda: time.time() % 2 < 0.2)
+    job = Job("openmpi", tmp_path / "dumps", mode="moves")
+    with hanging(job):
+        os.kill(job.launcher.pid, signal.SIGSTOP)
+        job.kill(job.pids[1])
+        wait_until(lambda: is_noted(job.where, 0, [job.pids[0], job.pids[2]]))
+        job.kill(*job.pids)
+    result = job.diagnose()
+    assert (result["verdict"], result["severity"], blamed(result)) == ("dead_rank", "error", {1: "dead"}), result["text"]
+
+
+def test_starts_side_by_side_tell_who_died_first(tmp_path):
+    """An agent ends the others seconds later, and starts the job again: all of them were killed."""
+    starts = [tmp_path / "first", tmp_path / "second"]
+    for where in starts:
+        job = Job("openmpi", where, mode="moves", COMMTAP_RUN_ID="again")
+        with hanging(job):
+            os.kill(job.launcher.pid, signal.SIGSTOP)
+            if where == starts[0]:
+                job.kill(job.pids[1])
+                wait_until(lambda: is_noted(where, 0, [job.pids[0], job.pids[2]]))
+            job.kill(*job.pids)
+    first, second = jobs.document("report", *starts)["generations"]
+    assert (first["dead_rank"], first["dead_after"], second["dead_rank"]) == (1, "replaced", None), (first, second)
+    assert "died first" in jobs.commtap("report", *starts).stdout
 
 
 def test_others_take_over_when_both_are_gone(tmp_path):

@@ -139,7 +139,11 @@ def test_bash_completes(tmp_path):
     assert bash_offers(path, "commtap sum", tmp_path) == {"summary"}
     assert bash_offers(path, "commtap report --format ", tmp_path) == {"text", "json"}
     assert bash_offers(path, "commtap prune --old", tmp_path) == {"--older-than"}
-    (tmp_path / "dumps").mkdir()
+    assert bash_offers(path, "commtap top --sort wait", tmp_path) >= {"wait_share", "waits_for"}
+    for command in ("links", "steps", "stragglers", "summary"):
+        for key in bash_offers(path, f"commtap {command} --sort ", tmp_path):
+            assert "no column" not in jobs.commtap(command, "--sort", key, tmp_path / "nowhere", codes=(2, 3)).stderr
+    (tmp_path / "dumps").mkdir(exist_ok=True)
     assert bash_offers(path, "commtap ctl dum", tmp_path) == {"dumps"}
     for before in ("dumps", "--wait 3 dumps", "dumps --wait = 3 --rank 0"):
         assert bash_offers(path, f"commtap ctl {before} ", tmp_path) == set(ORDERS)
@@ -154,6 +158,7 @@ def test_fish_completes(tmp_path):
     assert fish_offers(path, "commtap sum", tmp_path) == {"summary"}
     assert fish_offers(path, "commtap report --format ", tmp_path) == {"text", "json"}
     assert fish_offers(path, "commtap prune --old", tmp_path) == {"--older-than"}
+    assert "wait_share" in fish_offers(path, "commtap top --sort ", tmp_path)
     assert "--older-than" not in fish_offers(path, "commtap report --", tmp_path)
     assert "dumps/" in fish_offers(path, "commtap report ", tmp_path)
     assert "dumps/" in fish_offers(path, "commtap run -o du", tmp_path)
@@ -168,6 +173,7 @@ def test_fish_completes(tmp_path):
 @pytest.mark.parametrize("typed, completed", [("commtap summ", "commtap summary "), ("commtap report --forma", "commtap report --format="),
                                               ("commtap report --format=j", "commtap report --format=json "),
                                               ("commtap prune --old", "commtap prune --older-than="),
+                                              ("commtap top --sort wait_s", "commtap top --sort wait_share "),
                                               ("commtap report dum", "commtap report dumps/"),
                                               ("commtap run -o dum", "commtap run -o dumps/"),
                                               ("commtap run -o dumps only-h", "commtap run -o dumps only-here "),

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Jobs that are recorded because all are: the operator's policy, who overrules whom, shares of the jobs, short jobs, silence,
-# and the files for Slurm.
-# Must not live here: lines and files one by one, quotas (test/unit/test_policy.c), listing and pruning (test_fleet.py).
+# the files for Slurm, several jobs of one node.
+# Must not live here: lines and files one by one, quotas of one job (test/unit/test_policy.c, test_footprint.py), listing and
+# pruning (test_fleet.py).
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ import jobs
 import schema
 
 PACKAGING = jobs.ROOT / "packaging"
+SHARE, THREADS = 400 << 10, 7 * (16 << 10)  # half of what `growing` takes; beyond it its threads take that
 
 
 @pytest.fixture
@@ -52,6 +54,34 @@ def env(**variables):
     return document, {row["name"]: (row["value"], row["source"]) for row in document["knobs"]}, done.stderr
 
 
+# ---- several jobs of one node ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_jobs_that_share_a_node_keep_its_quota_together(mpi, told, policy, tmp_path):
+    """Two jobs at once have the node's processors between them, a process each where no batch system tells (`told`:
+    Slurm does). Each would take more than its part by itself."""
+    online = os.cpu_count()
+    if online < 2:
+        pytest.skip("two jobs have two processors at least")
+    ranks, quota = (2, 4 * SHARE) if told else (online // 2, online * SHARE)
+    environment = {"SLURM_CPUS_ON_NODE": str(online // 2)} if told else {}
+    path = policy(f"fixed COMMTAP_NODE_QUOTA={quota}")
+
+    def start(name):
+        variables = {"LD_PRELOAD": str(jobs.SHIM), "COMMTAP_POLICY": path, "COMMTAP_DIR": str(tmp_path / name), **environment}
+        return jobs.start(jobs.launch_line(mpi, ranks, [jobs.program(mpi, "growing"), str(path), "10"], variables))
+
+    processes = [start(name) for name in ("one", "two")]
+    said = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
+    taken = [[dump.stat().st_blocks * 512 for dump in jobs.dumps(tmp_path / name)] for name in ("one", "two")]
+    assert [len(dumps) for dumps in taken] == [ranks, ranks]
+    assert sum(map(sum, taken)) <= quota + 2 * ranks * THREADS
+    for name in ("one", "two"):
+        assert jobs.document("check", tmp_path / name)["losses"]["quota_refusals"] > 0  # there was more to keep
+
+
 # ---- who overrules whom ------------------------------------------------------------------------
 
 
@@ -74,19 +104,22 @@ def test_the_library_does_what_env_shows(mpi, policy, tmp_path):
 
 def test_a_bad_line_is_said_once_and_skipped(policy, tmp_path):
     path = policy(f"COMMTAP_DIR={tmp_path}/dumps", "COMMTAP_RIGN=64", "COMMTAP_RING=many", "LD_PRELOAD=/x",
-                  "COMMTAP_RING = 64")
+                  "COMMTAP_RING = 64", "COMMTAP_STACK=maybe")
     err = run(tmp_path / "cwd", path, ranks=3)
     assert sorted(commtaps(err)) == sorted([
         f"commtap: {path} line 2: unknown variable COMMTAP_RIGN (did you mean COMMTAP_RING?)",
         f"commtap: {path} line 3: value not understood, the line is skipped: COMMTAP_RING=many",
         f"commtap: {path} line 4: it is no COMMTAP_NAME=VALUE",
-        f"commtap: {path} line 5: it is no COMMTAP_NAME=VALUE"])
+        f"commtap: {path} line 5: it is no COMMTAP_NAME=VALUE",
+        f"commtap: {path} line 6: value not understood, none of off, site, native, python, full; full is used: "
+        "COMMTAP_STACK=maybe"])
     assert len(jobs.dumps(tmp_path / "dumps")) == 3
     _, values, said = env(COMMTAP_POLICY=path)
     assert said.splitlines() == [f"commtap: {path} line 2: no knob is called COMMTAP_RIGN (maybe: COMMTAP_RING?)",
                                  f"commtap: {path} line 3: COMMTAP_RING=many is not understood: 16384 is used",
                                  f"commtap: {path} line 4: it is no COMMTAP_NAME=VALUE",
-                                 f"commtap: {path} line 5: it is no COMMTAP_NAME=VALUE"]
+                                 f"commtap: {path} line 5: it is no COMMTAP_NAME=VALUE",
+                                 f"commtap: {path} line 6: COMMTAP_STACK=maybe is not understood: full is used"]
     assert values["COMMTAP_RING"] == ("16384", "default")
     with_quiet = policy(f"COMMTAP_DIR={tmp_path}/quiet", "COMMTAP_RIGN=64", "COMMTAP_QUIET=1")
     assert commtaps(run(tmp_path / "cwd", with_quiet)) == [] and len(jobs.dumps(tmp_path / "quiet")) == 2
@@ -228,6 +261,16 @@ def test_commtap_run_goes_where_the_policy_says(policy, tmp_path):
     started(place, COMMTAP_DIR=str(tmp_path / "mine"))
     assert len(jobs.dumps(tmp_path / "mine")) == len(jobs.dumps(tmp_path / "of-all")) == 1
     assert "COMMTAP_SHARE=0 leaves jobs out" in started(policy("fixed COMMTAP_SHARE=0")).stderr
+    short = started(policy("fixed COMMTAP_MIN_SECONDS=600")).stderr
+    assert "COMMTAP_MIN_SECONDS=600 leaves none of a job that ends well in less" in short
+
+
+def test_what_the_policy_fixes_is_mended_there(policy):
+    path = policy("fixed COMMTAP_ENABLE=0", "fixed COMMTAP_SHARE=10", "fixed COMMTAP_MIN_SECONDS=5")
+    done = subprocess.run([str(jobs.COMMTAP), "doctor", "--format", "json"], text=True, capture_output=True, timeout=60,
+                          env={**jobs.clean_environment(), "COMMTAP_POLICY": path})
+    remedies = [check["remedy"] for check in json.loads(done.stdout)["checks"] if check["subject"] == "knobs"]
+    assert remedies == [f"change the policy, which fixes it: {path}"] * 3
 
 
 def test_quiet_says_nothing_but_what_was_asked_for(policy, tmp_path):

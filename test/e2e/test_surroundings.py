@@ -138,6 +138,7 @@ def test_unknown_variable_is_warned_about_once(mpi, where, tmp_path):
     ("COMMTAP_RING", "1000", "power of two"),
     ("COMMTAP_STACK_DEPTH", "0", "from 1 to 1024"),
     ("COMMTAP_OPS", "all*,[[[", "no function"),
+    ("COMMTAP_OPS", "all*,!", "no function"),
     ("COMMTAP_VERBOSE", "ranks:zz", "not understood"),
     ("COMMTAP_VERBOSE", "ranks:1-", "not understood"),
     ("COMMTAP_GPU_TIMING", "perhaps", "not understood"),

@@ -95,6 +95,18 @@ def test_a_job_that_hangs(mpi, where):
     assert "nothing has moved" in text and "diagnose: hang or a long pause, rank 1" in text and "3 wait for rank 1" in text
 
 
+def test_another_job_in_the_directory_is_named(where):
+    with hanging("openmpi", where):
+        only = jobs.commtap("top", "--once", "--interval", "0.1", where)
+        assert only.stderr == ""
+        with hanging("openmpi", where):
+            for words in (["top", "--once", "--interval", "0.1", where], ["ctl", where]):
+                said = jobs.commtap(*words, codes=(0, 1)).stderr
+                named = rf"commtap {words[0]}: this is (\S+); --run takes what else runs there: (\S+)\n"
+                shown, other = re.fullmatch(named, said).groups()
+                assert shown != other and jobs.commtap(*words, "--run", other, codes=(0, 1)).stderr == ""
+
+
 def test_a_job_that_has_ended(mpi, where):
     jobs.run(mpi, RANKS, [jobs.program(mpi, "train"), "--steps", "3"], where)
     result = top(where)

@@ -18,21 +18,35 @@ from deepspeed.elasticity.config import ElasticityIncompatibleWorldSize
 from deepspeed.elasticity.elasticity import compute_elastic_config
 
 
+def started_with(config, most):
+    """Numbers of ranks with which a job starts, and their batches."""
+    found = {}
+    for ranks in range(1, most + 1):
+        try:
+            found[str(ranks)] = int(compute_elastic_config(config, "0.19.7", ranks)[0])
+        except (ElasticityIncompatibleWorldSize, AssertionError):
+            pass
+    return found
+
+
 def compute(case):
-    """Batch and counts as the scheduler asks for them, and the micro-batch as the job does."""
-    config, world = case["config"], case["world_size"]
-    os.environ["WORLD_SIZE"] = str(world)
+    """Batch and counts as the scheduler asks for them with GPUs, and the micro-batch as the job does with ranks."""
+    config, ranks = case["config"], case["ranks"]
+    os.environ["WORLD_SIZE"] = str(case["world_size"])
     try:
         batch, counts = compute_elastic_config(config, "0.19.7")
     except Exception as error:  # it has no kind of its own for most of them
         return {"refused": f"{type(error).__name__}: {error}"}
     answer = {"final_batch_size": int(batch), "valid_gpus": [int(n) for n in counts or []], "micro_batch_size": None}
     try:
-        answer["micro_batch_size"] = compute_elastic_config(config, "0.19.7", world)[2]
+        if ranks:
+            answer["micro_batch_size"] = compute_elastic_config(config, "0.19.7", ranks)[2]
     except (ElasticityIncompatibleWorldSize, TypeError):  # the latter where there is no count at all
         pass
     except AssertionError as error:
         return {"refused": f"{type(error).__name__}: {error}"}
+    if not answer["micro_batch_size"] and config["elasticity"]["version"] == 0.2:
+        answer["starts"] = started_with(config, case["most"])
     return answer
 
 

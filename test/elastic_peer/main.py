@@ -18,6 +18,7 @@ COMMTAP = ROOT / "build" / "commtap"
 HOME = ROOT / "build" / "test" / "elastic"
 CASES = 1000
 SEED = 20
+MOST = 48  # ranks up to which it is tried what a job starts with
 COMPARED = ("final_batch_size", "valid_gpus", "micro_batch_size")
 NEEDED = [f"deepspeed/elasticity/{name}.py" for name in ("elasticity", "config", "constants")]
 # In place of the parts of DeepSpeed that elasticity.py asks for its version and for somewhere to log to.
@@ -62,12 +63,28 @@ def configuration(draw):
 def ours(folder, case):
     path = folder / "ds_config.json"
     path.write_text(json.dumps(case["config"]))
-    said = subprocess.run([COMMTAP, "elastic", "-c", path, "-w", str(case["world_size"]), "--format", "json"],
+    size = str(case["world_size"])
+    words, around = ([], {"WORLD_SIZE": size}) if case["by_environment"] else (["-w", size], {})
+    said = subprocess.run([COMMTAP, "elastic", "-c", path, *words, "--format", "json"], env={**os.environ, **around},
                           capture_output=True, text=True, check=False, timeout=60)
     if said.returncode not in (0, 1):
         return {"refused": said.stderr.strip()}
     document = json.loads(said.stdout)
-    return {key: document[key] for key in COMPARED}
+    answer = {key: document[key] for key in COMPARED}
+    if document["goes_on"]:
+        rest = document["goes_on"]
+        answer["starts"] = {str(count): rest["final_batch_size"] for count in rest["valid_gpus"] if count <= MOST}
+    return answer
+
+
+def drawn_case(draw):
+    config = configuration(draw)
+    world = draw.choice((1, 2, 4, 8, 16, 24, 32, 64, draw.randint(1, 300)))
+    section = config["elasticity"]
+    by_environment = section["version"] == 0.2 and draw.random() < 0.5
+    split = section.get("model_parallel_size", 1) if by_environment else 1
+    return {"config": config, "world_size": world, "by_environment": by_environment, "most": MOST,
+            "ranks": world // split if world % split == 0 else None}
 
 
 def kind_of(answer):
@@ -81,8 +98,7 @@ def main():
     if not packages:
         return 0
     draw = random.Random(SEED)
-    cases = [{"config": configuration(draw), "world_size": draw.choice((1, 2, 4, 8, 16, 24, 32, 64, draw.randint(1, 300)))}
-             for _ in range(CASES)]
+    cases = [drawn_case(draw) for _ in range(CASES)]
     said = subprocess.run([sys.executable, HERE / "compute.py"], input="\n".join(map(json.dumps, cases)), text=True,
                           env={**os.environ, "PYTHONPATH": str(packages)}, stdout=subprocess.PIPE, check=True,
                           timeout=600)

@@ -574,6 +574,49 @@ static void tasks_run_at_the_same_time(void **state) {
     assert_true(here[0] && here[1]);
 }
 
+/* ---- crews ------------------------------------------------------------------------------------------------------- */
+
+static void a_crew_does_every_task_of_every_set_once(void **state) {
+    (void)state;
+    static const unsigned threads[] = {0, 1, 2, 3, 8, SIDE_BY_SIDE_MOST, 100000};
+    for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
+        struct crew *crew = crew_begin(threads[t]);
+        assert_true((crew != NULL) == (threads[t] > 1));
+        for (size_t count = 0; count <= TASKS; count += 1 + count * 3) {
+            unsigned done[TASKS + 1] = {0};
+            crew_do(crew, count, count_task, done);
+            for (size_t i = 0; i <= TASKS; i++)
+                assert_int_equal(done[i], i < count);
+        }
+        crew_end(crew);
+    }
+}
+
+/* Many short sets: a thread that comes late to one takes none of the next one's tasks for it. */
+static void late_threads_mix_no_sets(void **state) {
+    (void)state;
+    enum { SETS = 2000, SHORT = 3 };
+    struct crew *crew = crew_begin(4);
+    for (unsigned set = 0; set < SETS; set++) {
+        unsigned done[SHORT] = {0};
+        crew_do(crew, SHORT, count_task, done);
+        for (size_t i = 0; i < SHORT; i++)
+            assert_int_equal(done[i], 1);
+    }
+    crew_end(crew);
+}
+
+static void a_crews_tasks_run_at_the_same_time(void **state) {
+    (void)state;
+    struct crew *crew = crew_begin(2);
+    for (unsigned set = 0; set < 10; set++) {
+        bool here[2] = {false, false};
+        crew_do(crew, 2, meet_the_other, here);
+        assert_true(here[0] && here[1]);
+    }
+    crew_end(crew);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_process_groups_tell_the_layout),
@@ -601,6 +644,9 @@ int main(void) {
         cmocka_unit_test(long_names_are_only_far),
         cmocka_unit_test(every_task_is_done_once_by_any_number_of_threads),
         cmocka_unit_test(tasks_run_at_the_same_time),
+        cmocka_unit_test(a_crew_does_every_task_of_every_set_once),
+        cmocka_unit_test(late_threads_mix_no_sets),
+        cmocka_unit_test(a_crews_tasks_run_at_the_same_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,6 +149,39 @@ static void a_rank_without_records_is_silent(void **state) {
     done(&job, &covered);
 }
 
+static void mark(struct hand_job *job, unsigned rank, unsigned ticket, uint64_t at, int32_t level) {
+    struct record *records = dump_builder_contents(job->builders[rank], SECTION_RING, 0);
+    records[ticket] = (struct record){.commit = ticket + 1,
+                                      .t0 = at,
+                                      .t1 = at,
+                                      .comm = COMM_NONE,
+                                      .seq = SEQ_NONE,
+                                      .tag = level,
+                                      .kind = RECORD_MARK};
+    dump_builder_header(job->builders[rank])->pauses += level == 0;
+}
+
+/* MPI_Pcontrol: 1 that ends nothing, 0 twice, 1, a step, and a pause that does not end. */
+static void pauses_are_holes(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){.ring_records = RING});
+    add_calls(&job, 0, RING, 0);
+    add_calls(&job, 1, RING, 0);
+    static const struct {
+        uint64_t at;
+        int32_t level;
+    } marks[] = {{210, 1}, {310, 0}, {410, 0}, {510, 1}, {610, 100}, {710, 0}};
+    for (unsigned i = 0; i < 6; i++)
+        mark(&job, 1, i + 2, marks[i].at, marks[i].level);
+    struct covered_time covered = find(&job, 2);
+    assert_int_equal(covered.stretches.count, 2);
+    assert_stretch(&covered, 0, -NS_MOST, 310);
+    assert_stretch(&covered, 1, 510, NS_MOST);
+    assert_false(covered.silent[1]);
+    done(&job, &covered);
+}
+
 static void where_all_are_silent_nothing_is_covered(void **state) {
     (void)state;
     struct hand_job job;
@@ -172,6 +205,7 @@ int main(void) {
         cmocka_unit_test(a_torn_slot_is_a_small_hole),
         cmocka_unit_test(the_end_can_be_missing),
         cmocka_unit_test(a_rank_without_records_is_silent),
+        cmocka_unit_test(pauses_are_holes),
         cmocka_unit_test(where_all_are_silent_nothing_is_covered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

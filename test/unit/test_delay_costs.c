@@ -64,7 +64,7 @@ static struct delay_costs walk(struct hand_job *job, unsigned workers) {
         waits_finish(&work[w].waits);
         waits_free(&work[w].waits);
     }
-    assert_true(delay_costs_finish(&costs, build));
+    assert_true(delay_costs_finish(&costs, build, workers));
     covered_time_free(&covered);
     return costs;
 }

@@ -1173,6 +1173,54 @@ static void a_job_that_was_seen_to_stand_needs_no_age(void **state) {
     hand_free(&hand);
 }
 
+/* Rank 1 receives what rank 2 would send after the Allreduce that 0 and 2 are in, since HUNG_AT. */
+static void hand_circle(struct hand *hand) {
+    hand_kill(hand, 10, CALL_MS);
+    for (unsigned r = 0; r < 3; r++)
+        dump_builder_host(hand->builders[r], "host0", "the boot", 0);
+    struct progress *first = dump_builder_contents(hand->builders[1], SECTION_PROGRESS, 0),
+                    *second = dump_builder_contents(hand->builders[2], SECTION_PROGRESS, 0);
+    second->enqueued = first->enqueued--;
+    hand_call(hand, 1, BUILDER_RECV, FLAG_RECV, 2, 77, 0);
+    hand_call(hand, 2, BUILDER_ALLREDUCE, FLAG_COLLECTIVE, PEER_NONE, TAG_NONE, 11);
+    hand->slots[1]->enter = hand->slots[2]->enter = HUNG_AT * MS;
+}
+
+/* However young it was a circle stays one; how long it stood is told where that is known. */
+static void for_how_long_a_circle_stood(void **state) {
+    (void)state;
+    static const struct {
+        unsigned end_ms; /* after HUNG_AT; 0: not noted */
+        bool died;       /* rank 0 did, and the others went on for long */
+        enum standing_kind kind;
+        const char *said;
+    } ends[] = {{500, false, STANDING_LONG, "when they ended, the oldest wait, MPI_"},
+                {500, true, STANDING_LONG, "when the first of them ended, the oldest wait, MPI_"},
+                {30, true, STANDING_BRIEF, "when the first of them ended, the oldest wait, MPI_"},
+                {30, false, STANDING_BRIEF, "nobody is to blame"},
+                {0, false, STANDING_UNTOLD, "nothing tells how long they went on"}};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct hand hand;
+        struct job_end end = {.signal = ends[i].died ? 9 : -1,
+                              .status = -1,
+                              .dead_known = ends[i].died,
+                              .sure = ends[i].died,
+                              .monotonic_ns = (int64_t)((HUNG_AT + ends[i].end_ms) * MS)};
+        hand_circle(&hand);
+        strcpy(end.boot_id, "the boot");
+        const struct diagnosis *diagnosis =
+            hand_judge_asked(&hand, (struct diagnose_request){.end = ends[i].end_ms ? &end : NULL});
+        assert_int_equal(diagnosis->verdict, VERDICT_DEADLOCK);
+        assert_int_equal(diagnosis_severity(diagnosis), SEVERITY_ERROR);
+        assert_int_equal(diagnosis->standing.kind, ends[i].kind);
+        assert_int_equal(diagnosis->standing.age_ns, ends[i].end_ms * MS);
+        assert_int_equal(diagnosis->stood_before_death, ends[i].died);
+        assert_true(says(&hand.judged, ends[i].said));
+        assert_int_equal(says(&hand.judged, "nobody is to blame"), !ends[i].died && ends[i].end_ms < 500);
+        hand_free(&hand);
+    }
+}
+
 /* ---- killed one after the other -------------------------------------------------------------- */
 
 /* Ranks 0 and 1 wait in an Allreduce since HUNG_AT for rank 2, which is in its own code; `dead` is noted as the first
@@ -1652,6 +1700,7 @@ int main(void) {
         cmocka_unit_test(who_is_stopped_does_not_come_back),
         cmocka_unit_test(who_is_elsewhere_in_the_library_does_not_come_back),
         cmocka_unit_test(a_job_that_was_seen_to_stand_needs_no_age),
+        cmocka_unit_test(for_how_long_a_circle_stood),
         cmocka_unit_test(what_stood_before_the_first_death_is_the_cause),
         cmocka_unit_test(a_death_at_work_is_the_cause),
         cmocka_unit_test(who_is_waited_for_and_fails_is_dead),

@@ -110,6 +110,34 @@ static void version_2_keeps_a_size_that_fits_nowhere(void **state) {
     elastic_batch_free(&batch);
 }
 
+/* Two ranks to a node of 4. DeepSpeed lists 2 and 6 ranks, and divides by two once more when a job starts with them: 1
+ * and 3 are no sizes of whole nodes. Of 12 and 16, 6 and 8 are. */
+static void version_2_does_not_start_all_that_it_lists(void **state) {
+    (void)state;
+    struct elastic_config config = read_config(
+        "{\"elasticity\": {\"enabled\": true, \"max_train_batch_size\": 2000, \"micro_batch_sizes\": [2, 4], "
+        "\"num_gpus_per_node\": 4, \"model_parallel_size\": 2, \"version\": 0.2}}");
+    struct elastic_batch batch;
+    assert_int_equal(elastic_batch_startable(&config, &batch), ELASTIC_OK);
+    assert_int_equal(batch.batch_size, 1920);
+    static const int64_t not_started[] = {1, 2, 3, 6, 7, 10, 14}, started[] = {4, 8, 12, 16, 20, 24};
+    for (size_t i = 0; i < sizeof not_started / sizeof *not_started; i++)
+        assert_false(elastic_batch_has(&batch, not_started[i]));
+    for (size_t i = 0; i < sizeof started / sizeof *started; i++)
+        assert_true(elastic_batch_has(&batch, started[i]));
+    for (size_t i = 0; i < batch.count; i++) {
+        struct elastic_batch job;
+        assert_int_equal(elastic_batch_find(&config, batch.counts[i], &job), ELASTIC_OK);
+        assert_true(elastic_batch_has(&job, batch.counts[i]) && job.micro_batch > 0);
+        assert_int_equal(job.batch_size, batch.batch_size);
+        elastic_batch_free(&job);
+    }
+    elastic_batch_free(&batch);
+    struct eviction eviction; /* of 16 GPUs 4 go: 12, 6 ranks, are listed */
+    assert_int_equal(eviction_judge(&config, 16, 4, 4, 1.5, &eviction), ELASTIC_OK);
+    assert_int_equal(eviction.next.gpus, 8);
+}
+
 static void numbers_beyond_reason_are_refused_and_end(void **state) {
     (void)state;
     struct elastic_config config = {.max_train_batch_size = ELASTIC_NUMBER_MOST,
@@ -224,6 +252,7 @@ int main(void) {
         cmocka_unit_test(worked_examples_of_version_1),
         cmocka_unit_test(version_2_counts_nodes),
         cmocka_unit_test(version_2_keeps_a_size_that_fits_nowhere),
+        cmocka_unit_test(version_2_does_not_start_all_that_it_lists),
         cmocka_unit_test(numbers_beyond_reason_are_refused_and_end),
         cmocka_unit_test(what_is_wrong_in_a_configuration_is_named),
         cmocka_unit_test(a_host_is_evicted_where_it_costs_more_than_a_smaller_job),

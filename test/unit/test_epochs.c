@@ -10,6 +10,8 @@
 #include <cmocka.h>
 
 #include "analyzer/match/match.h"
+#include "analyzer/replay/replay.h"
+#include "analyzer/stragglers/comparison_groups.h"
 #include "analyzer/waits/waits.h"
 #include "test/unit/job_builder.h"
 
@@ -237,6 +239,94 @@ static void nothing_is_known_of_an_epoch_over_a_hole(void **state) {
     }
 }
 
+static void take_node(void *state, const struct match_record *record) {
+    replay_add_record(state, 0, record);
+}
+
+static void take_need(void *state, const struct match_message *need) {
+    replay_add_epoch(state, 0, need);
+}
+
+static struct replay replay_of(struct hand_job *job) {
+    const struct match_sink sink = {.record = take_node, .epoch = take_need};
+    struct comparison_groups groups;
+    struct match_totals totals;
+    struct replay replay;
+    hand_job_open(job, job->ranks);
+    assert_true(comparison_groups_choose(&groups, &job->directory));
+    struct replay_build *build = replay_begin(&job->clock, &job->directory, NULL, groups.cuts, 1);
+    assert_non_null(build);
+    assert_true(match_run(&job->clock, &job->directory, &sink, (void *[]){build}, 1, &totals));
+    assert_true(replay_finish(&replay, build));
+    assert_int_equal(replay_run(&replay, replay.work_ns, replay.tail_ns), replay.wall_ns);
+    comparison_groups_free(&groups);
+    return replay;
+}
+
+/* Epochs in which rank 0 lets rank 1 in and is away from 10 to 500; rank 1 completes at 100, which takes that long. */
+static void make_away_target(struct hand_job *job, const uint64_t *takes, unsigned epochs) {
+    static const int32_t origin[] = {1}, target[] = {0};
+    hand_job_make(job, 2, (struct dump_plan){0});
+    uint32_t window[] = {window_of(job->builders[0], 0, 2), window_of(job->builders[1], 1, 2)};
+    for (unsigned i = 0; i < epochs; i++) {
+        uint64_t at = 1000 * (i + 1);
+        begin(job->builders[0], POST, window[0], origin, 1, i, at, at + 10);
+        add_call(job->builders[0], WAIT, window[0], at + 500, at + 520);
+        begin(job->builders[1], START, window[1], target, 1, i, at + 20, at + 30);
+        add_call(job->builders[1], COMPLETE, window[1], at + 100, at + 100 + takes[i]);
+    }
+}
+
+enum { NODES_OF_EPOCH = 2 }; /* of each rank */
+
+/* Without hardware that does it, the target's library has to take what was put: in whatever call. */
+static void a_complete_may_need_its_target_back(void **state) {
+    (void)state;
+    struct hand_job job;
+    make_away_target(&job, (uint64_t[]){410}, 1);
+    struct replay replay = replay_of(&job);
+    size_t wait = replay.first[0] + 1, complete = replay.first[1] + 1;
+    assert_int_equal(replay.nodes[complete].leave, 1510);
+    assert_int_equal(replay.tail_ns[complete], 10); /* since rank 0 came back, at 1500 */
+    replay.work_ns[wait] -= 300;
+    assert_int_equal(replay_run(&replay, replay.work_ns, replay.tail_ns), replay.wall_ns - 300);
+    replay_free(&replay);
+    hand_job_free(&job);
+}
+
+/* Where as many do not wait for it, it was something else. */
+static void completes_that_end_without_their_target_need_nobody(void **state) {
+    (void)state;
+    for (unsigned epochs = 2; epochs <= 3; epochs++) {
+        struct hand_job job;
+        make_away_target(&job, (uint64_t[]){10, 410, 410}, epochs);
+        struct replay replay = replay_of(&job);
+        size_t complete = replay.first[1] + 1 + NODES_OF_EPOCH;
+        assert_int_equal(replay.tail_ns[complete], epochs == 2 ? 410 : 10);
+        assert_int_equal(replay.tail_ns[complete - NODES_OF_EPOCH], 10); /* of the first one: all its own */
+        replay_free(&replay);
+        hand_job_free(&job);
+    }
+}
+
+/* Who is in a call takes what comes. */
+static void a_target_in_the_library_is_not_away(void **state) {
+    (void)state;
+    static const int32_t origin[] = {1}, target[] = {0};
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    uint32_t window[] = {window_of(job.builders[0], 0, 2), window_of(job.builders[1], 1, 2)};
+    begin(job.builders[0], POST, window[0], origin, 1, 0, 1000, 1010);
+    dump_builder_plain(job.builders[0], 0, BUILDER_RECV, 1050, 1490);
+    add_call(job.builders[0], WAIT, window[0], 1500, 1520);
+    begin(job.builders[1], START, window[1], target, 1, 0, 1020, 1030);
+    add_call(job.builders[1], COMPLETE, window[1], 1100, 1510);
+    struct replay replay = replay_of(&job);
+    assert_int_equal(replay.tail_ns[replay.first[1] + 1], 410);
+    replay_free(&replay);
+    hand_job_free(&job);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(start_waits_for_the_last_post_and_wait_for_the_last_complete),
@@ -245,6 +335,9 @@ int main(void) {
         cmocka_unit_test(of_a_group_that_is_not_whole_the_end_is_unknown),
         cmocka_unit_test(epochs_are_told_by_their_ordinals),
         cmocka_unit_test(nothing_is_known_of_an_epoch_over_a_hole),
+        cmocka_unit_test(a_complete_may_need_its_target_back),
+        cmocka_unit_test(completes_that_end_without_their_target_need_nobody),
+        cmocka_unit_test(a_target_in_the_library_is_not_away),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,12 +48,16 @@ static bool is_there(const char *name) {
     return fstatat(descriptor, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static void make_file(const char *name) {
+static void make_text(const char *name, const char *text) {
     int file = openat(descriptor, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     const struct timespec time = {start / second + 1, 0};
-    assert_int_equal(write(file, "something", 9), 9);
+    assert_int_equal(write(file, text, strlen(text)), strlen(text));
     assert_int_equal(futimens(file, (const struct timespec[]){time, time}), 0);
     close(file);
+}
+
+static void make_file(const char *name) {
+    make_text(name, "something");
 }
 
 static void make_alive(struct dump_header *header) {
@@ -113,11 +117,9 @@ static int remove_all(void (*meanwhile)(void)) {
     prune_choose(&fleet, &rules, pruned);
     if (meanwhile)
         meanwhile();
+    prune_remove(descriptor, fleet.jobs, pruned, fleet.count, false);
     for (size_t i = 0; i < fleet.count; i++)
-        if (pruned[i].reason != PRUNE_NOT) {
-            prune_remove(descriptor, &fleet.jobs[i], &pruned[i], false);
-            error = pruned[i].error ? pruned[i].error : error;
-        }
+        error = pruned[i].error ? pruned[i].error : error;
     fleet_free(&fleet);
     return error;
 }
@@ -283,7 +285,8 @@ static void whoever_may_still_run_stays(void **state) {
     rules.shorter_ns = INT64_MAX;
     make_job("a", "a", 0, 0, 1); /* of another boot */
     make_job("b", "b", STATE_EXITED, 1, 1);
-    make_file("b/commtap.b.00000000000000bb.stub"); /* staged on a node, perhaps by a process that runs */
+    make_text("b/commtap.b.00000000000000bb.stub",
+              "host=node1\n"); /* staged on a node, perhaps by a process that runs */
     make_job("c", "c", STATE_EXITED, 2, 1);
     expect(&rules, "--o");
     rules.ended = true;
@@ -316,7 +319,7 @@ static void a_running_job_stays_whatever_is_said(void **state) {
 static void only_what_is_ours_goes(void **state) {
     (void)state;
     make_job("a", "a", STATE_EXITED, 0, 1);
-    make_file("a/commtap.a.symbols");
+    make_text("a/commtap.a.symbols", "commtap symbols 1\n");
     make_file("a/notes.txt");
     make_file("a/commtap.a.ctz"); /* an archive by its name alone */
     make_file("a/commtap.b.ctz");
@@ -335,6 +338,33 @@ static void only_what_is_ours_goes(void **state) {
     assert_int_equal(access(directory, F_OK), 0);
 }
 
+/* Texts of a user's that have names of ours stay, and are no jobs; what we write there goes. */
+static void texts_that_have_our_names_stay(void **state) {
+    (void)state;
+    static const struct {
+        const char *suffix, *ours;
+    } kinds[] = {{"symbols", "commtap symbols 1\n"},
+                 {"deaths", "ended realtime_ns=1"},
+                 {"00000000000000bb.staged", "host=node1\n"}};
+    make_job("a", "a", STATE_EXITED, 0, 1);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "a/commtap.a.%s", kinds[i].suffix);
+        make_text(name, kinds[i].ours);
+        snprintf(name, sizeof name, "commtap.theirs.%s", kinds[i].suffix);
+        make_file(name);
+    }
+    make_file("commtap.staged.00000000000000cc.stub");
+    make_file("commtap.begun.00000000000000dd.ct.new");
+    assert_int_equal(remove_all(NULL), 0);
+    assert_false(is_there("a"));
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "commtap.theirs.%s", kinds[i].suffix);
+        assert_true(is_there(name));
+    }
+}
+
 /* What a dry run says is what a run does then, also in a directory that may not be written to. */
 static void a_dry_run_removes_nothing_and_tells_what_it_could_not(void **state) {
     (void)state;
@@ -349,8 +379,7 @@ static void a_dry_run_removes_nothing_and_tells_what_it_could_not(void **state) 
     assert_int_equal(fleet.count, 2);
     for (int dry = 1; dry >= 0; dry--) {
         prune_choose(&fleet, &rules, pruned);
-        for (size_t i = 0; i < 2; i++)
-            prune_remove(descriptor, &fleet.jobs[i], &pruned[i], dry);
+        prune_remove(descriptor, fleet.jobs, pruned, 2, dry);
         assert_true(pruned[0].gone && pruned[0].files == 1 && pruned[0].bytes == fleet.jobs[0].bytes);
         if (geteuid() != 0) /* who may do anything */
             assert_int_equal(pruned[1].error, EACCES);
@@ -397,6 +426,62 @@ static void a_job_that_began_meanwhile_stays(void **state) {
     assert_true(is_there("a/commtap.a.00000000000000aa.ct"));
 }
 
+enum { PLACES = 40, RUNS = 3, PER_PARENT = 4, REFUSED = 17 };
+
+/* Several runs in each of several directories of the same parents: whoever removes the last of one takes it away. */
+static void make_many_jobs(void) {
+    char path[128], run[32];
+    for (int i = 0; i < PLACES * RUNS; i++) {
+        int place = i / RUNS;
+        snprintf(path, sizeof path, "%s/p%d", directory, place / PER_PARENT);
+        mkdir(path, 0700);
+        snprintf(path, sizeof path, "p%d/d%d", place / PER_PARENT, place);
+        snprintf(run, sizeof run, "r%d", i);
+        make_job(path, run, STATE_EXITED, i, 1);
+    }
+}
+
+/* A directory in the place of a file of job REFUSED, which cannot be removed as one. */
+static void refuse_one(const struct fleet_job *job) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", job->path, job->files[0].name);
+    assert_int_equal(unlinkat(descriptor, path, 0), 0);
+    assert_int_equal(mkdirat(descriptor, path, 0700), 0);
+}
+
+/* They are removed by many threads at once; what is said of each is of that one. */
+static void jobs_that_are_removed_at_once_do_not_meet(void **state) {
+    (void)state;
+    struct prune_rules rules = nothing;
+    struct fleet fleet;
+    struct pruned pruned[PLACES * RUNS];
+    rules.older_ns = 0;
+    make_many_jobs();
+    assert_true(fleet_find(&fleet, descriptor));
+    assert_int_equal(fleet.count, PLACES * RUNS);
+    prune_choose(&fleet, &rules, pruned);
+    pruned[0].reason = PRUNE_NOT;
+    refuse_one(&fleet.jobs[REFUSED]);
+    prune_remove(descriptor, fleet.jobs, pruned, fleet.count, false);
+    for (size_t i = 0; i < fleet.count; i++) {
+        char run[32];
+        bool goes = i != 0 && i != REFUSED;
+        snprintf(run, sizeof run, "r%zu", i);
+        assert_string_equal(fleet.jobs[i].run_id, run);
+        assert_int_equal(pruned[i].gone, goes);
+        assert_int_equal(pruned[i].files, goes);
+        assert_int_equal(pruned[i].bytes, goes ? fleet.jobs[i].bytes : 0);
+        assert_int_equal(pruned[i].error, i == REFUSED ? ENOTSUP : 0);
+        assert_int_equal(is_there(fleet.jobs[i].path), i / RUNS == 0 || i / RUNS == REFUSED / RUNS);
+    }
+    for (int parent = 0; parent < PLACES / PER_PARENT; parent++) {
+        char name[16];
+        snprintf(name, sizeof name, "p%d", parent);
+        assert_int_equal(is_there(name), parent == 0 || parent == REFUSED / RUNS / PER_PARENT);
+    }
+    fleet_free(&fleet);
+}
+
 #define IN_A_DIRECTORY(TEST) cmocka_unit_test_setup_teardown(TEST, make_directory, remove_directory)
 
 int main(void) {
@@ -411,10 +496,12 @@ int main(void) {
         IN_A_DIRECTORY(whoever_may_still_run_stays),
         IN_A_DIRECTORY(a_running_job_stays_whatever_is_said),
         IN_A_DIRECTORY(only_what_is_ours_goes),
+        IN_A_DIRECTORY(texts_that_have_our_names_stay),
         IN_A_DIRECTORY(a_dry_run_removes_nothing_and_tells_what_it_could_not),
         IN_A_DIRECTORY(a_link_in_a_directorys_place_leads_nowhere),
         IN_A_DIRECTORY(another_directory_of_the_name_is_left),
         IN_A_DIRECTORY(a_job_that_began_meanwhile_stays),
+        IN_A_DIRECTORY(jobs_that_are_removed_at_once_do_not_meet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -387,6 +387,55 @@ static void many_are_looked_at_in_turns(void **state) {
     end_child(other);
 }
 
+static uint64_t begun; /* activated_ticks of the dumps that are left next */
+
+static void one_that_began_then(struct dump_header *header) {
+    header->activated_ticks = begun;
+}
+
+static void one_that_ended_then(struct dump_header *header) {
+    one_that_began_then(header);
+    header->state |= STATE_EXITED;
+}
+
+static void one_of_another_clock(struct dump_header *header) {
+    one_that_began_then(header);
+    header->clock_kind++;
+}
+
+/* Leaves the dump of a process that is not there, which began so long ago; whether a row tells of it. */
+static bool is_missed(unsigned number, uint64_t ago_ns, void (*change)(struct dump_header *)) {
+    uint32_t before = used();
+    pid_t pid = sleeper();
+    end_child(pid);
+    begun = ticks() - (uint64_t)((double)ago_ns * (double)recorder.header->tick_hz_hint / 1e9);
+    uint64_t now = os_monotonic_ns();
+    leave_dump(number, pid, change);
+    neighbours_find();
+    if (used() == before)
+        return false;
+    const struct beat_row *row = &rows()[before];
+    assert_int_equal(used(), before + 1);
+    assert_int_equal(row->dump, number);
+    assert_int_equal(row->pid, pid);
+    assert_in_range(row->seen_ns, now - ago_ns - ago_ns / 20, now - ago_ns + ago_ns / 20);
+    assert_true(row->gone_ns >= now);
+    return true;
+}
+
+/* Its dump is there, and those that it leaves behind may wait for it. What an hour ago began under the same name is
+ * left out, as is one that ended as it should. */
+static void who_has_died_before_the_first_look_is_missed(void **state) {
+    (void)state;
+    const uint64_t hour = UINT64_C(3600000000000), uptime = os_monotonic_ns();
+    assert_true(is_missed(5000, 1000000000, one_that_began_then));
+    assert_true(is_missed(5001, hour / 2 < uptime / 2 ? hour / 2 : uptime / 2, one_that_began_then));
+    assert_false(is_missed(5002, hour * 2, one_that_began_then));
+    assert_false(is_missed(5003, 1000000000, one_that_ended_then));
+    assert_false(is_missed(5004, 1000000000, one_of_another_clock));
+    begun = 0;
+}
+
 static int make_directory(void **state) {
     (void)state;
     return mkdtemp(directory) ? 0 : -1;
@@ -408,6 +457,7 @@ int main(void) {
         cmocka_unit_test(the_first_two_where_nobody_numbers_them),
         cmocka_unit_test_setup(strangers_are_no_neighbours, activate),
         cmocka_unit_test_setup(many_are_looked_at_in_turns, activate),
+        cmocka_unit_test_setup(who_has_died_before_the_first_look_is_missed, activate),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_files);
 }

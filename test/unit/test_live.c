@@ -227,7 +227,11 @@ static void of_several_threads_the_one_that_waits_most_counts(void **state) {
     look(16 * SECOND);
     assert_close(row(0)->wait_share, 0.75);
     dump_builder_lane(j.builders[0], 1)->shared = 1;
+    dump_builder_lane(j.builders[0], 1)->threads = 0; /* no thread has come to it */
     look(18 * SECOND);
+    assert_close(row(0)->wait_share, 0);
+    dump_builder_lane(j.builders[0], 1)->threads = 1;
+    look(20 * SECOND);
     assert_true(row(0)->wait_share < 0);
 }
 

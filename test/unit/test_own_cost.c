@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "shim/intercept/activate.h"
+#include "shim/intercept/call_frame.h"
 #include "shim/intercept/own_cost.h"
 #include "shim/intercept/threads.h"
 #include "shim/record/ring.h"
@@ -212,15 +213,64 @@ static void steps_are_noted_in_the_dump(void **state) {
     const struct facts facts = {{8, 0, 0, (uint64_t)RECORD_CALL << 32}};
     assert_int_equal(stack_here(self, frame, ordinary_sp), STACK_NONE);
     assert_int_equal(lane->stacks_shed, 1);
-    ring_write_rare(self->lane, &facts, &(struct record_moment){1, 2, 0, 0});
+    ring_write_rare(self->lane, &facts, &(struct record_moment){1, 2, 0, 0}, true);
     assert_int_equal(lane->records_shed, 1);
-    ring_write_rare(self->lane, &facts, &(struct record_moment){3, 4, 0, 0});
+    ring_write_rare(self->lane, &facts, &(struct record_moment){3, 4, 0, 0}, true);
     assert_int_equal(lane->records_shed, 2);
     assert_int_equal(self->lane->head, records + 1); /* the two have a ticket */
     record_mark(self, 100);                          /* steps are marked in any case */
-    ring_write_rare(self->lane, &facts, &(struct record_moment){5, 6, 0, 0});
+    ring_write_rare(self->lane, &facts, &(struct record_moment){5, 6, 0, 0}, true);
     assert_int_equal(self->lane->head, records + 3);
     assert_int_equal(lane->stretches_shed, 2);
+}
+
+/* One record like the last; whether the short way took it. */
+static bool write_again(struct thread *self, uint32_t template, const uint16_t *then) {
+    uint64_t now = ticks();
+    return ring_write_known(self->lane, (uint16_t) template, then, now, now, SEQ_NONE, 0);
+}
+
+static uint32_t write_first(struct thread *self, bool remembered) {
+    const struct facts facts = {{16, 0, 0, (uint64_t)RECORD_CALL << KIND_SHIFT}};
+    uint64_t now = ticks();
+    return ring_write_rare(self->lane, &facts, &(struct record_moment){now, now, SEQ_NONE, 0}, remembered);
+}
+
+/* What is left out is counted, each one, and nothing else happens; no way leads past the leaving out, and none of it
+ * outlasts it. */
+static void records_are_left_out_by_a_short_way(void **state) {
+    (void)state;
+    struct thread *self = begin();
+    struct lane *lane = self->lane;
+    struct lane_state *counts = lane->state;
+    recorder.records_shed = false;
+    uint32_t known = write_first(self, true);
+    uint64_t head = lane->head, left = counts->records_shed, stretches = counts->stretches_shed;
+    assert_true(known && write_again(self, known, NULL) && lane->head == head + 1);
+
+    recorder.records_shed = true;
+    assert_int_equal(write_first(self, false), 0);
+    assert_int_equal(lane->head, head + 2); /* the ticket that is missing */
+    assert_int_equal(write_first(self, true), known);
+    assert_true(write_again(self, known, NULL) && write_again(self, known, &(uint16_t){(uint16_t)known}));
+    assert_int_equal(counts->records_shed, left + 5);
+    assert_int_equal(lane->head, head + 2);
+
+    record_mark(self, 100); /* is written; what follows begins another stretch */
+    assert_false(write_again(self, known, NULL));
+    assert_int_equal(lane->head, head + 3);
+    assert_int_equal(write_first(self, true), known);
+    assert_true(write_again(self, known, NULL));
+    assert_int_equal(counts->records_shed, left + 7);
+    assert_int_equal(counts->stretches_shed, stretches + 2);
+    assert_int_equal(lane->head, head + 4);
+
+    recorder.records_shed = false;
+    assert_false(write_again(self, known, NULL)); /* there is no page yet */
+    assert_int_equal(write_first(self, true), known);
+    assert_true(write_again(self, known, NULL));
+    assert_int_equal(lane->head, head + 6);
+    assert_int_equal(counts->records_shed, left + 7);
 }
 
 int main(void) {
@@ -233,6 +283,7 @@ int main(void) {
         cmocka_unit_test(rare_work_counts_once),
         cmocka_unit_test(calls_that_go_past_disturb_nothing),
         cmocka_unit_test(steps_are_noted_in_the_dump),
+        cmocka_unit_test(records_are_left_out_by_a_short_way),
     };
     return cmocka_run_group_tests(tests, activate, remove_files);
 }

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -243,18 +244,49 @@ static void the_smaller_quota_holds(void **state) {
     static const struct {
         uint64_t job, node, share;
     } cases[] = {{0, 0, 0}, {6400, 0, 100}, {0, 1200, 300}, {6400, 1200, 100}, {64000, 1200, 300}, {0, 2, 1}};
+    setenv("SLURM_CPUS_ON_NODE", "1000000", 1); /* all there are */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         knobs.quota = cases[i].job;
         knobs.node_quota = cases[i].node;
         assert_int_equal(bounds_quota(&header, &knobs), cases[i].share);
     }
+    unsetenv("SLURM_CPUS_ON_NODE");
+    knobs.quota = 0;
+}
+
+/* Of a node's quota, for a job of `world` processes with `local` of them here. */
+static uint64_t part_of_node(const char *given, int32_t world, int32_t local) {
+    static struct dump_header header;
+    header.world_size = world;
+    header.local_size = local;
     knobs.quota = 0;
     knobs.node_quota = 1 << 30;
-    header.local_size = RANK_UNKNOWN; /* then as many as there are processors, but no more than the job has */
-    int64_t processors = sysconf(_SC_NPROCESSORS_ONLN), here = processors < 64 ? processors : 64;
-    assert_int_equal(bounds_quota(&header, &knobs), (1 << 30) / here);
-    header.world_size = 1;
-    assert_int_equal(bounds_quota(&header, &knobs), 1 << 30);
+    if (given)
+        setenv("SLURM_CPUS_ON_NODE", given, 1);
+    uint64_t part = bounds_quota(&header, &knobs);
+    unsetenv("SLURM_CPUS_ON_NODE");
+    return part;
+}
+
+/* Whatever runs beside it: no processor counts twice, be it Slurm or the launcher who gives them out. */
+static void a_job_takes_its_processors_part_of_a_node(void **state) {
+    (void)state;
+    int64_t online = sysconf(_SC_NPROCESSORS_ONLN), whole = 1 << 30;
+    char some[24];
+    for (int64_t given = 1; given <= online; given++) {
+        snprintf(some, sizeof some, "%" PRId64, given);
+        uint64_t of_job = (uint64_t)(whole * given / online);
+        assert_int_equal(part_of_node(some, 64, 4), of_job / 4);
+        assert_int_equal(part_of_node(some, 1, RANK_UNKNOWN), of_job);
+        assert_int_equal(part_of_node(some, 1 << 20, RANK_UNKNOWN), of_job / (uint64_t)given);
+    }
+    static const char *const untold[] = {NULL, "", "0", "-3", "2(x4)", "many"};
+    for (size_t i = 0; i < sizeof untold / sizeof *untold; i++) {
+        assert_int_equal(part_of_node(untold[i], 1, 1), whole / online);
+        assert_int_equal(part_of_node(untold[i], 1, RANK_UNKNOWN), whole / online);
+        assert_int_equal(part_of_node(untold[i], 1 << 20, (int32_t)online * 2), whole / (online * 2));
+    }
+    knobs.node_quota = 0;
 }
 
 static struct dump_header ended;
@@ -322,6 +354,7 @@ int main(void) {
         cmocka_unit_test(about_the_share_of_the_jobs_is_recorded),
         cmocka_unit_test(a_job_without_an_id_is_its_run),
         cmocka_unit_test(the_smaller_quota_holds),
+        cmocka_unit_test(a_job_takes_its_processors_part_of_a_node),
         cmocka_unit_test(short_jobs_that_end_well_leave_nothing),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -73,7 +73,7 @@ static struct sums walk(struct hand_job *job, unsigned workers) {
         waits_free(&work[w].waits);
     }
     sums.waits = work[0].waits;
-    assert_true(delay_costs_finish(&sums.costs, build));
+    assert_true(delay_costs_finish(&sums.costs, build, 1));
     return sums;
 }
 

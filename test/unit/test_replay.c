@@ -422,6 +422,116 @@ static void roots_are_waited_for_and_wait(void **state) {
     done(&job, &replay);
 }
 
+/* One rank's part in a broadcast of 8 bytes, the barrier at the beginning was number 0. */
+static void broadcast(struct hand_job *job, unsigned rank, uint32_t seq, int32_t root, uint64_t enter, uint64_t leave) {
+    dump_builder_collective(job->builders[rank], 0, BUILDER_BCAST, 0, seq, 8, enter, leave)->peer = root;
+}
+
+static void begin_together(struct hand_job *job, unsigned ranks) {
+    hand_job_make(job, ranks, (struct dump_plan){0});
+    for (unsigned r = 0; r < ranks; r++)
+        barrier(job, r, 0, 0, 10);
+}
+
+enum {
+    RELAYED = 4
+}; /* ranks of the next broadcasts: the root hands on to the next two, the first of them to the last */
+
+/* The first one behind the root comes 400 late, and the last one gets its data from there. */
+static void relay_late(struct hand_job *job, uint32_t seq, unsigned root, uint64_t at) {
+    broadcast(job, root, seq, (int32_t)root, at, at + 2);
+    broadcast(job, (root + 1) % RELAYED, seq, (int32_t)root, at + 400, at + 402);
+    broadcast(job, (root + 2) % RELAYED, seq, (int32_t)root, at, at + 3);
+    broadcast(job, (root + 3) % RELAYED, seq, (int32_t)root, at, at + 410);
+}
+
+/* The same, and the last one is gone by then. */
+static void nobody_relays(struct hand_job *job, uint32_t seq, unsigned root, uint64_t at) {
+    broadcast(job, root, seq, (int32_t)root, at, at + 2);
+    broadcast(job, (root + 1) % RELAYED, seq, (int32_t)root, at + 400, at + 402);
+    broadcast(job, (root + 2) % RELAYED, seq, (int32_t)root, at, at + 3);
+    broadcast(job, (root + 3) % RELAYED, seq, (int32_t)root, at, at + 10);
+}
+
+/* Libraries hand data on from rank to rank, in the same way seen from each root. */
+static void who_hands_data_on_is_waited_for(void **state) {
+    (void)state;
+    struct hand_job job;
+    begin_together(&job, RELAYED);
+    relay_late(&job, 1, 0, 100);
+    relay_late(&job, 2, 1, 1000);
+    struct replay replay = replay_of(&job, RELAYED);
+    size_t late = replay.first[2] + 2, waits = replay.first[3] + 1;
+    assert_int_equal(replay.nodes[waits].leave, 510);
+    assert_int_equal(replay.tail_ns[waits], 10);                                    /* since rank 1 came, at 500 */
+    assert_int_equal(replay.takes_first[waits + 1] - replay.takes_first[waits], 2); /* the root, and rank 1 */
+    assert_int_equal(replay.takes_first[waits] - replay.takes_first[waits - 1], 1); /* all at the barrier */
+    assert_int_equal(replay.tail_ns[replay.first[0] + 2], 10);                      /* rank 0 behind rank 2 */
+    assert_int_equal(replay.tail_ns[replay.first[2] + 1], 3);                       /* has it from the root */
+    /* rank 2 comes to the second one 100 later, and rank 0 gets it from there */
+    assert_int_equal(with_work(&replay, late, replay.work_ns[late] + 100), replay.wall_ns + 100);
+    done(&job, &replay);
+}
+
+static void what_happened_once_makes_no_relay(void **state) {
+    (void)state;
+    struct hand_job job;
+    begin_together(&job, RELAYED);
+    relay_late(&job, 1, 0, 100);
+    struct replay replay = replay_of(&job, RELAYED);
+    assert_int_equal(replay.tail_ns[replay.first[3] + 1], 410);
+    done(&job, &replay);
+}
+
+/* Who as often goes without waiting was held up by something else. */
+static void who_leaves_as_often_needs_no_relay(void **state) {
+    (void)state;
+    for (unsigned times = 1; times <= 2; times++) {
+        struct hand_job job;
+        begin_together(&job, RELAYED);
+        relay_late(&job, 1, 0, 100);
+        relay_late(&job, 2, 0, 1000);
+        for (unsigned i = 0; i < times; i++)
+            nobody_relays(&job, 3 + i, 0, 2000 + 1000 * i);
+        struct replay replay = replay_of(&job, RELAYED);
+        assert_int_equal(replay.tail_ns[replay.first[3] + 1], times == 1 ? 10 : 410);
+        done(&job, &replay);
+    }
+}
+
+/* A root that sends much is held up by who has not come to take it. */
+static void a_root_waits_for_who_takes_from_it(void **state) {
+    (void)state;
+    struct hand_job job;
+    begin_together(&job, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        broadcast(&job, 0, 1 + i, 0, 100 + 1000 * i, 510 + 1000 * i);
+        broadcast(&job, 1, 1 + i, 0, 500 + 1000 * i, 512 + 1000 * i);
+    }
+    struct replay replay = replay_of(&job, 2);
+    assert_int_equal(replay.tail_ns[1], 10);
+    assert_int_equal(with_work(&replay, replay.first[1] + 1, 90), replay.wall_ns - 400);
+    done(&job, &replay);
+}
+
+/* On a chain each waits for all between it and the root: of five that were seen, four are kept. */
+static void a_member_has_four_relays(void **state) {
+    (void)state;
+    enum { CHAIN = 7 };
+    struct hand_job job;
+    begin_together(&job, CHAIN);
+    uint32_t seq = 1;
+    for (unsigned whom = 1; whom < CHAIN - 1; whom++) /* seen 2 + whom times */
+        for (unsigned times = 0; times < 2 + whom; times++, seq++)
+            for (unsigned r = 0; r < CHAIN; r++)
+                broadcast(&job, r, seq, 0, 1000 * seq + (r == whom ? 400 : 0), 1000 * seq + (r >= whom ? 410 : 5));
+    struct replay replay = replay_of(&job, CHAIN);
+    size_t last = replay.first[CHAIN - 1] + 1; /* rank 1 is late, which was seen least often */
+    assert_int_equal(replay.tail_ns[last], 410);
+    assert_int_equal(replay.tail_ns[last + 3], 10); /* rank 2 is */
+    done(&job, &replay);
+}
+
 /* Clocks may show an end before the beginning that it needs. The recorded times come out all the same. */
 static void wrong_clocks_change_nothing(void **state) {
     (void)state;
@@ -866,6 +976,11 @@ int main(void) {
         cmocka_unit_test(a_rendezvous_waits_for_its_receiver),
         cmocka_unit_test(a_wait_needs_the_last_of_what_ends_in_it),
         cmocka_unit_test(roots_are_waited_for_and_wait),
+        cmocka_unit_test(who_hands_data_on_is_waited_for),
+        cmocka_unit_test(what_happened_once_makes_no_relay),
+        cmocka_unit_test(who_leaves_as_often_needs_no_relay),
+        cmocka_unit_test(a_root_waits_for_who_takes_from_it),
+        cmocka_unit_test(a_member_has_four_relays),
         cmocka_unit_test(wrong_clocks_change_nothing),
         cmocka_unit_test(a_circle_is_untied),
         cmocka_unit_test(polling_is_waiting),
