@@ -127,20 +127,21 @@ static uint64_t control_port_hash(int64_t proxy) {
 }
 
 /* Without a job id from the launcher: what the processes of a job have in common above them. Under hydra that is the
- * control port, whatever shells stand between; elsewhere the parent's start. */
+ * control port, whatever shells stand between; elsewhere the parent, by number and start: what starts within a clock
+ * tick (10 ms) has one start. */
 static uint64_t parent_hash(void) {
     struct process p = {.parent = getpid()};
-    uint64_t parent_start = 0, port;
+    uint64_t parent = 0, port;
     for (int up = 0; up < 8; up++) {
         int64_t pid = p.parent;
         if (!read_process(pid, &p))
             break;
         if (up == 1)
-            parent_start = p.start;
+            parent = hash_combine((uint64_t)pid, p.start);
         if (!strncmp(p.name, "hydra_pmi_proxy", 14) && (port = control_port_hash(pid)) != 0)
             return port;
     }
-    return parent_start;
+    return parent;
 }
 
 static bool add_variable(uint64_t *h, const char *name) {
