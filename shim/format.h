@@ -36,7 +36,7 @@
 #define FORMAT_MAGIC             "COMMTAP\n" /* 8 bytes without the terminator */
 #define FORMAT_MAJOR             2u
 #define FORMAT_MAJOR_OLDEST      1u /* that readers take */
-#define FORMAT_MINOR             12u
+#define FORMAT_MINOR             13u
 #define FORMAT_VERSION           (FORMAT_MAJOR | FORMAT_MINOR << 16)
 #define FORMAT_MAJOR_OF(version) ((version)&0xffffu)
 #define FORMAT_MINOR_OF(version) ((version) >> 16)
@@ -448,6 +448,8 @@ enum record_flag {
     FLAG_COLLECTIVE = 1u << 10,  /* seq is a collective number on `comm` */
     FLAG_ROOT = 1u << 11,        /* this process is the root */
     FLAG_SYNCHRONOUS = 1u << 12, /* synchronous send: completion implies that the receiver arrived */
+    FLAG_SHARE = 1u << 12,       /* since 2.13, GPU: t0 to t1 is what this launch has of an interval that launches of
+                                    other communicators have, too, by their numbers of operations */
     FLAG_PARTITIONED = 1u << 13,
     FLAG_UNMATCHED = 1u << 14, /* one-sided: has no counterpart record */
     FLAG_CAPTURED = 1u << 15,  /* POST: captured into a graph, nothing ran; GPU, KERNEL: a replay of that */
@@ -754,7 +756,9 @@ struct operation_row {
     uint64_t received_bytes; /* Sendrecv: what came back */
     uint64_t failed;         /* of count: calls that returned an error */
     uint64_t posted_size;    /* of count: receives whose actual size is unknown (the posted one is used) */
-    uint64_t reserved[3];
+    uint64_t shares;         /* since 2.13, of count: GPU operations whose time is a share (FLAG_SHARE), */
+    uint64_t shares_total;   /* and these times */
+    uint64_t reserved[1];
     uint32_t histogram[HISTOGRAM_BUCKETS];
 };
 #define SOURCE_SIZE_CLASS 0x80u

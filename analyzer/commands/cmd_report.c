@@ -129,7 +129,7 @@ static bool print_operations(const struct output *output, const struct report_fi
     if (report->summary.count > shown)
         fprintf(output->stream, "... and %zu more rows: commtap summary\n", report->summary.count - shown);
     bool done = table_print_legend(output->stream, &table);
-    summary_print_posted_sizes(output->stream, &report->summary);
+    summary_print_notes(output->stream, &report->summary);
     return done;
 }
 

@@ -142,7 +142,7 @@ static bool print_text(const struct output *output, const struct summary *summar
         fprintf(output->stream, "these totals %s: see the end of commtap report\n", lack);
     if (any_approximate(summary))
         fputs("percentiles are approximate: from histograms of 4 buckets per octave\n", output->stream);
-    summary_print_posted_sizes(output->stream, summary);
+    summary_print_notes(output->stream, summary);
     if (summary->pending > 0)
         fprintf(output->stream, "%" PRIu64 " operations were posted and never seen complete: %s\n", summary->pending,
                 tables_tell_epochs(part->options, part->filter) ? "their epoch is not known, they are not here"

@@ -61,7 +61,8 @@ void group_links_add(struct group_links *groups, const struct match_instance *in
     int64_t took = INT64_MAX;
     for (uint32_t i = 0; i < communicator->dump_count; i++) {
         const struct match_member *member = &instance->members[i];
-        if (!instance->device && member->wait != member->enter) /* when it was over is not known */
+        bool is_known = instance->device ? !member->share : member->wait == member->enter; /* how long it took */
+        if (!is_known)
             return;
         if (member->leave - member->enter < took)
             took = member->leave - member->enter;

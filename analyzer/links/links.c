@@ -64,7 +64,8 @@ static bool is_well_timed(const struct links *links, const struct match_message 
 
 void links_add(struct links *links, const struct match_message *message) {
     const struct match_member *send = &message->send, *receive = &message->receive;
-    if (message->device && (send->shared || receive->shared)) /* of a group, which moves several at once */
+    /* of a group, which moves several at once */
+    if (message->device && (send->shared || receive->shared || send->share || receive->share))
         return;
     if (!is_blocking(links, send) || !is_blocking(links, receive)) {
         exchanges_add(&links->exchanges, message);

@@ -282,6 +282,11 @@ static inline bool record_is_device(const struct record *record) {
            record->kind == RECORD_PROXY || record->kind == RECORD_MEMORY || record->kind == RECORD_REPLAY;
 }
 
+/* Its times are what it has of an interval that launches of other communicators have, too. */
+static inline bool record_is_share(const struct record *record) {
+    return record->kind == RECORD_GPU && (record->flags & FLAG_SHARE) != 0;
+}
+
 /* Alike operations of a group that a launch's record stands for; 1 for all other records. */
 static inline uint32_t record_parts(const struct record *record) {
     return record->kind == RECORD_GPU || record->kind == RECORD_KERNEL ? record->result + 1u : 1u;

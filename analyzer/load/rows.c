@@ -21,7 +21,8 @@ static bool is_sound(const struct dump *dump, const struct operation_row *row) {
     uint8_t source = row->source & (uint8_t)~SOURCE_SIZE_CLASS;
     return source >= SOURCE_HOST && source <= SOURCE_INFERRED && row->peer_class <= PEER_CLASS_ROOT &&
            row->untimed <= row->count + WRITERS_MAX && row->failed <= row->count + WRITERS_MAX &&
-           row->posted_size <= row->count + WRITERS_MAX && row->count < UINT64_MAX / 2 && dump_call(dump, row->call) &&
+           row->posted_size <= row->count + WRITERS_MAX && row->shares <= row->count &&
+           row->shares_total <= row->time_total && row->count < UINT64_MAX / 2 && dump_call(dump, row->call) &&
            comm_is_sound(dump, row->comm_epoch);
 }
 

@@ -36,6 +36,7 @@ struct match_member {
                             that saw several complete, or the launch of an NCCL group */
     bool in_collective;  /* of a message: the launch of its group is that of a collective, too, which nobody leaves
                             before all have come: who was waited for is told there */
+    bool share;          /* enter to leave is a share of an interval (record_is_share): it tells of no bandwidth */
     bool bystander;      /* of the root's group on an intercommunicator, not the root: takes no part */
     uint32_t lane;       /* its record: that ticket of this lane of the member's dump */
     uint64_t ticket;

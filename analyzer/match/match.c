@@ -299,6 +299,7 @@ static struct channel_arrival collective_arrival(struct match_walk *walk, const 
                    .call = item->call,
                    .lane = item->lane,
                    .ticket = record->commit - 1,
+                   .share = record_is_share(record),
                    .bystander = communicator->kind == COMMUNICATOR_INTER && record->peer == PEER_NULL},
     };
     if (arrival.member.leave < arrival.member.enter) /* damage */
@@ -340,7 +341,8 @@ static struct match_member half_member(struct match_walk *walk, const struct mat
                                   .stack = record->stack,
                                   .call = item->call,
                                   .lane = item->lane,
-                                  .ticket = record->commit - 1};
+                                  .ticket = record->commit - 1,
+                                  .share = record_is_share(item->record)};
     if (member.leave < member.enter) /* damage */
         member.leave = member.enter;
     member.wait = record->kind == RECORD_DONE ? member.leave : member.enter;
@@ -384,7 +386,7 @@ static bool make_half(struct match_walk *walk, const struct match_record *item, 
         .sender = send ? (uint32_t)item->dump : communicator->dump_of[position],
         .op = record->op,
         .device = device,
-        .synchronous = (record->flags & FLAG_SYNCHRONOUS) != 0,
+        .synchronous = !device && (record->flags & FLAG_SYNCHRONOUS) != 0,
         .bytes = record->flags & FLAG_BYTES_POSTED ? BYTES_UNKNOWN : record->bytes,
         .member = half_member(walk, item),
         .error = device ? device_error_at(walk->clock, item->dump, item->begin) : 0,

@@ -36,7 +36,7 @@ static struct operation_class class_of(const struct summary_entry *entry) {
                                     .time_ns = entry->time.total_ns};
     const struct summary_times *time = entry->time.total_ns > 0 ? &entry->time : &entry->in_flight;
     if (entry->busbw_bytes_per_s >= 0) {
-        class.bus_seconds = (double)time->total_ns / 1e9;
+        class.bus_seconds = (double)(time->total_ns - entry->shared_ns) / 1e9;
         class.bus_bytes = entry->busbw_bytes_per_s * class.bus_seconds;
     }
     return class;

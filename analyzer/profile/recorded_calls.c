@@ -144,6 +144,7 @@ static bool take_record(struct call_taking *taking, const struct record *record)
                                .replay = record_is_device(record) && record->flags & FLAG_CAPTURED,
                                .failed = (record->flags & FLAG_FAILED) != 0,
                                .posted_size = (record->flags & FLAG_BYTES_POSTED) != 0,
+                               .share = record_is_share(record),
                                .started = (record->flags & FLAG_STARTED) != 0,
                                .in_flight = record->kind == RECORD_DONE,
                                .ticks = timed ? record->t1 - record->t0 : 0};

@@ -22,6 +22,7 @@ struct recorded_call {
     uint64_t bytes;       /* of one */
     enum source source;
     bool timed, failed, posted_size;
+    bool share;      /* `ticks` are a share of an interval: record_is_share */
     bool replay;     /* of a captured operation, of which it is no call: a graph ran it */
     bool started;    /* of a persistent request: `call` made the request, and did not start it */
     bool in_flight;  /* `ticks` are from posting to completion */

@@ -78,6 +78,8 @@ struct summary_entry {
     uint64_t untimed;         /* of these, calls without a time */
     uint64_t failed;          /* of these, calls that returned an error */
     uint64_t estimated_bytes; /* of these, receives whose posted size stands for the unknown actual one */
+    uint64_t shared_times;    /* of these, GPU operations whose time is a share of an interval (record_is_share) */
+    uint64_t shared_ns;       /* all these times */
     uint64_t bytes_total;     /* sum of known bytes */
     uint64_t received_bytes;  /* Sendrecv: what came back */
     uint64_t posting_total_ns;
@@ -87,7 +89,7 @@ struct summary_entry {
                                        `time`, not in it: the process may have computed meanwhile */
 
     /* bandwidth, from calls that have known bytes and a time (in flight where they were posted); < 0 = none, as where
-       any bytes are estimated: what came may be far less than the buffer holds */
+       any bytes are estimated: what came may be far less than the buffer holds. Shares of an interval count for none */
     double algbw_bytes_per_s;
     double busbw_bytes_per_s; /* with each communicator's own size; < 0 also where that is unknown */
 

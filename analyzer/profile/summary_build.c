@@ -227,19 +227,20 @@ double busbw_factor(enum busbw kind, uint32_t n) {
     return -1;
 }
 
-static void add_bandwidth(struct summary_group *group, const struct summary_subject *subject,
+/* Of calls whose time is their own. */
+static void add_bandwidth(struct summary_group *group, const struct dump *dump, const struct summary_subject *subject,
                           const struct operation_row *row, uint64_t ns) {
-    uint64_t timed = row->count - row->untimed;
-    if (!subject->call || subject->call->busbw == BUSBW_NONE || row->bytes == BYTES_UNKNOWN || timed == 0)
+    uint64_t timed = row->count - row->untimed, own = timed > row->shares ? timed - row->shares : 0;
+    if (!subject->call || subject->call->busbw == BUSBW_NONE || row->bytes == BYTES_UNKNOWN || own == 0)
         return;
     /* NCCL's calls return before anything has moved: their time says nothing about bandwidth */
     if (subject->call->api == API_NCCL && (row->source & ~SOURCE_SIZE_CLASS) == SOURCE_HOST)
         return;
     uint64_t bytes = row->bytes_total;
-    if (row->untimed > 0)
-        bytes = (uint64_t)((unsigned __int128)row->bytes_total * timed / row->count);
+    if (own < row->count)
+        bytes = (uint64_t)((unsigned __int128)row->bytes_total * own / row->count);
     group->band_bytes += bytes;
-    group->band_ns += ns;
+    group->band_ns += ns - summary_ns(dump, row->source, row->shares_total);
     if (subject->call->busbw != BUSBW_ONE && subject->size == 0)
         group->bus_unknown = true;
     else
@@ -290,6 +291,8 @@ static void add_counts(struct summary_entry *entry, const struct dump *dump, con
     entry->untimed += gathering ? 0 : row->untimed;
     entry->failed += row->failed;
     entry->estimated_bytes += row->posted_size;
+    entry->shared_times += row->shares;
+    entry->shared_ns += summary_ns(dump, row->source, row->shares_total);
     entry->bytes_total += row->bytes_total;
     entry->received_bytes += row->received_bytes;
     entry->posting_total_ns += posting;
@@ -324,7 +327,7 @@ bool summary_add_row(struct summary_build *build, const struct dump *dump, const
         *to = group;
     uint64_t ns = summary_ns(dump, row->source, row->time_total);
     add_counts(&group->entry, dump, calls, &subject, ns);
-    add_bandwidth(group, &subject, row, ns);
+    add_bandwidth(group, dump, &subject, row, ns);
     return true;
 }
 

@@ -45,7 +45,9 @@ static bool take_call(void *context, const struct recorded_call *call) {
                                 .posting_total = call->posting_ticks,
                                 .received_bytes = call->received_bytes,
                                 .failed = call->failed,
-                                .posted_size = call->posted_size};
+                                .posted_size = call->posted_size,
+                                .shares = call->share ? call->count : 0,
+                                .shares_total = call->share ? call->ticks : 0};
     const struct summary_row calls = {.row = &row,
                                       .time = !call->in_flight      ? ROW_TIME_INSIDE
                                               : call->posting_known ? ROW_TIME_IN_FLIGHT

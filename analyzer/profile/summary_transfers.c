@@ -25,11 +25,9 @@ static void fill_in(struct summary_entry *entry, const struct transfer *row, con
     entry->completion_ns = row->completion_ns;
     entry->transfer_wait_ns = row->wait_ns;
     bool enqueued = call->api == API_NCCL && !row->key.device; /* returns before anything has moved */
-    if (kind == BUSBW_NONE || enqueued || row->transfer_ns <= 0 || row->key.bytes == BYTES_UNKNOWN ||
-        row->key.size_class)
+    if (kind == BUSBW_NONE || enqueued || row->own_ns <= 0 || row->key.bytes == BYTES_UNKNOWN || row->key.size_class)
         return;
-    entry->transfer_algbw_bytes_per_s =
-        (double)row->key.bytes * (double)row->members / ((double)row->transfer_ns / 1e9);
+    entry->transfer_algbw_bytes_per_s = (double)row->key.bytes * (double)row->own_members / ((double)row->own_ns / 1e9);
     entry->transfer_busbw_bytes_per_s =
         entry->transfer_algbw_bytes_per_s * busbw_factor(kind, directory->communicators[row->key.communicator].size);
 }

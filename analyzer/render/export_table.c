@@ -119,6 +119,7 @@ FLAG(is_cancelled, FLAG_CANCELLED)
 FLAG(is_failed, FLAG_FAILED)
 FLAG(is_started, FLAG_STARTED)
 FLAG(is_unobserved, FLAG_UNOBSERVED)
+VALUE(is_share, cell_switch(record_is_share(row->record)))
 FLAG(is_ordinal_unknown, FLAG_ORDINAL_UNKNOWN)
 
 #define WHO                                                                                                            \
@@ -160,6 +161,7 @@ static const struct column record_columns[] = {
     {"failed", NULL, .value = is_failed},
     {"started", NULL, .value = is_started},
     {"unobserved", NULL, .value = is_unobserved},
+    {"share", NULL, .value = is_share},
     {"ordinal_unknown", NULL, .value = is_ordinal_unknown},
     {"result", NULL, .value = result},
     {"parts", NULL, .value = parts},

@@ -69,6 +69,7 @@ VALUE(bytes, entry->bytes != BYTES_UNKNOWN ? cell_bound(entry->bytes, entry->est
 VALUE(count, cell_unsigned(entry->count))
 VALUE(bytes_total, cell_bound(entry->bytes_total, entry->estimated_bytes > 0))
 VALUE(posted_sizes, cell_unsigned(entry->estimated_bytes))
+VALUE(shared_times, cell_unsigned(entry->shared_times))
 VALUE(site, text_or_unknown(entry->site))
 VALUE(caller, text_or_unknown(entry->caller))
 VALUE(epoch, entry->epoch != EPOCH_SEVERAL ? cell_unsigned(entry->epoch) : cell_unknown())
@@ -161,22 +162,32 @@ const struct column summary_columns[] = {
     {"untimed", NULL, .value = untimed, .doc = "calls without a time: completion was not seen"},
     {"failed", NULL, .value = failed, .doc = "calls that returned an error"},
     {"posted_sizes", NULL, .value = posted_sizes, .doc = "receives without a status: their size is that of the buffer, and there is no bandwidth"},
+    {"shared_times", NULL, .value = shared_times, .doc = "operations of NCCL groups over several communicators on one stream, whose launches have one interval between two events: each has a share of it by its number of operations, and no bandwidth"},
     {"posting_total_us", NULL, LOOK_MICROSECONDS, .value = posting, .doc = "of time_total_us, inside the calls that posted non-blocking operations"},
     {NULL, NULL, .value = NULL},
 };
 /* clang-format on */
 
-void summary_print_posted_sizes(FILE *stream, const struct summary *summary) {
-    uint64_t receives = 0;
-    for (size_t i = 0; i < summary->count; i++)
+void summary_print_notes(FILE *stream, const struct summary *summary) {
+    uint64_t receives = 0, shares = 0;
+    char text[256];
+    for (size_t i = 0; i < summary->count; i++) {
         receives += summary->entries[i].estimated_bytes;
-    char text[192];
+        shares += summary->entries[i].shared_times;
+    }
     snprintf(text, sizeof text,
              "%" PRIu64
              " receives had no status: their sizes are those of their buffers (<=), not of what came; rows with such "
              "have no bandwidth",
              receives);
     if (receives > 0)
+        print_wrapped(stream, text, 0, 0);
+    snprintf(text, sizeof text,
+             "the times of %" PRIu64
+             " GPU operations are shares: NCCL ran several communicators of a group on one stream, and their common "
+             "time is told by their numbers of operations; no bandwidth is told of them",
+             shares);
+    if (shares > 0)
         print_wrapped(stream, text, 0, 0);
 }
 

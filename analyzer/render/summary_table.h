@@ -18,8 +18,9 @@ extern const struct column summary_columns[];
 /* The table of all entries. */
 struct table summary_table(const struct summary *summary);
 
-/* A line that tells of receives whose sizes are those of their buffers; nothing where there are none. */
-void summary_print_posted_sizes(FILE *stream, const struct summary *summary);
+/* Lines that tell of receives whose sizes are those of their buffers, and of times that are shares of an interval;
+ * nothing where there are none. */
+void summary_print_notes(FILE *stream, const struct summary *summary);
 
 /* "mpi", "nccl"; "host", "gpu-event", "in-kernel", "inferred"; NULL for other values. */
 const char *api_name(uint8_t api);

@@ -139,14 +139,14 @@ static void count(struct layout *layout, const struct track *track, int64_t at, 
 }
 
 /* Bytes per nanosecond are GB/s: of the operation's bytes, over the time in which it did not wait. The size of a
- * receive's buffer tells nothing of what came. */
+ * receive's buffer tells nothing of what came, nor a share of an interval of what it took. */
 static void draw_bandwidth(struct layout *layout, struct track_key key, const struct slice *slice) {
     const struct record *record = slice->record;
     int64_t from = slice->waited && slice->wait_to > slice->begin ? slice->wait_to : slice->begin;
     bool moves = record->kind == RECORD_CALL || record->kind == RECORD_DONE || record->kind == RECORD_GPU ||
                  record->kind == RECORD_KERNEL || record->kind == RECORD_PROXY;
-    if (!moves || record->flags & FLAG_BYTES_POSTED || record->bytes == BYTES_UNKNOWN || record->bytes == 0 ||
-        from >= slice->end)
+    if (!moves || record_is_share(record) || record->flags & FLAG_BYTES_POSTED || record->bytes == BYTES_UNKNOWN ||
+        record->bytes == 0 || from >= slice->end)
         return;
     uint32_t beside = slice->track;
     key.of = key.kind;

@@ -49,6 +49,8 @@ void transfers_add(struct transfers *transfers, const struct transfer *one) {
     row->members += one->members;
     row->wait_ns = add_ns(row->wait_ns, one->wait_ns);
     row->transfer_ns = add_ns(row->transfer_ns, one->transfer_ns);
+    row->own_members += one->own_members;
+    row->own_ns = add_ns(row->own_ns, one->own_ns);
     row->completion_ns = add_ns(row->completion_ns, one->completion_ns);
     row->least_ns = one->least_ns < row->least_ns ? one->least_ns : row->least_ns;
     row->most_ns = one->most_ns > row->most_ns ? one->most_ns : row->most_ns;

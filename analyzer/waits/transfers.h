@@ -29,6 +29,8 @@ struct transfer {
     int64_t wait_ns;      /* sums over members */
     int64_t transfer_ns;  /* from when the last one that this member needs had come until it left */
     int64_t completion_ns;
+    uint64_t own_members;      /* of `members`, those whose time is not a share of an interval (match_member.share) */
+    int64_t own_ns;            /* of `transfer_ns`, theirs */
     int64_t least_ns, most_ns; /* shortest and longest transfer of one member */
 };
 

@@ -435,6 +435,8 @@ static void add_times(struct waits *waits, const struct match_instance *instance
         sums.members++;
         sums.wait_ns = add_ns(sums.wait_ns, (member->leave < ready ? member->leave : ready) - member->enter);
         sums.transfer_ns = add_ns(sums.transfer_ns, transfer);
+        sums.own_members += !member->share;
+        sums.own_ns = add_ns(sums.own_ns, member->share ? 0 : transfer);
         sums.completion_ns = add_ns(sums.completion_ns, completion);
         sums.least_ns = transfer < sums.least_ns ? transfer : sums.least_ns;
         sums.most_ns = transfer > sums.most_ns ? transfer : sums.most_ns;

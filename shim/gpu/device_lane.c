@@ -69,7 +69,7 @@ void device_record_launch(const struct record *content, const struct gpu_launch 
     ring_add(lane.records, content);
 }
 
-void device_count(const struct gpu_launch *launch, uint32_t epoch_bits, uint64_t ns) {
+void device_count(const struct gpu_launch *launch, uint32_t epoch_bits, uint64_t ns, bool share) {
     uint8_t peer_class = launch->peer == PEER_NONE ? PEER_CLASS_NONE : PEER_CLASS_RANK;
     uint32_t comm_epoch = (launch->comm < ROW_COMM_NONE ? launch->comm : ROW_COMM_NONE) | epoch_bits;
     uint8_t source = gpu.kernel ? SOURCE_IN_KERNEL : SOURCE_GPU_EVENT;
@@ -83,6 +83,8 @@ void device_count(const struct gpu_launch *launch, uint32_t epoch_bits, uint64_t
     }
     uint64_t before = row_begin(&row->version);
     operation_count_alike(row, launch_count(launch), bytes, ns);
+    row->shares += share ? launch_count(launch) : 0;
+    row->shares_total += share ? ns : 0;
     row_end(&row->version, before);
 }
 

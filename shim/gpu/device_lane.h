@@ -19,8 +19,8 @@ void device_record(const struct record *content);
 /* The same of a launch. */
 void device_record_launch(const struct record *content, const struct gpu_launch *launch);
 
-/* Counts an operation that took `ns` in its row. */
-void device_count(const struct gpu_launch *launch, uint32_t epoch_bits, uint64_t ns);
+/* Counts an operation that took `ns`, or has that as its share of an interval, in its row. */
+void device_count(const struct gpu_launch *launch, uint32_t epoch_bits, uint64_t ns, bool share);
 
 /* Keeps an anchor of the device's clock, its `number`th. A full table loses every second anchor of each device, and
  * keeps every second from then on. */

@@ -46,11 +46,14 @@ static void print(const struct gpu_launch *launch, uint64_t ns) {
     }
 }
 
+/* Stamps are the launch's own, events may be those of several. */
+static bool has_share(const struct gpu_launch *launch) {
+    return !gpu.kernel && launch->share_all > launch->share_own;
+}
+
 /* What a launch has of the interval between its events. */
 static void take_share(const struct gpu_launch *launch, uint64_t *t0, uint64_t *t1) {
     uint64_t length = *t1 - *t0, before = launch->share_before, own = launch->share_own, all = launch->share_all;
-    if (all <= own)
-        return;
     *t1 = *t0 + (uint64_t)((unsigned __int128)length * (before + own) / all);
     *t0 += (uint64_t)((unsigned __int128)length * before / all);
 }
@@ -58,9 +61,10 @@ static void take_share(const struct gpu_launch *launch, uint64_t *t0, uint64_t *
 void finish_operation(struct gpu_device *device, const struct gpu_launch *launch, uint32_t epoch_bits, uint64_t t0,
                       uint64_t t1) {
     uint64_t ended = t1;
+    bool share = has_share(launch);
     if (launch->quiet)
         return;
-    if (!gpu.kernel) /* stamps are the launch's own */
+    if (share)
         take_share(launch, &t0, &t1);
     device_record_launch(&(struct record){.t0 = t0,
                                           .t1 = t1,
@@ -72,13 +76,13 @@ void finish_operation(struct gpu_device *device, const struct gpu_launch *launch
                                           .tag = (int32_t)gpu_device_index(device),
                                           .stack = launch->stack,
                                           .call = launch->call,
-                                          .flags = launch->flags,
+                                          .flags = (uint16_t)(launch->flags | (share ? FLAG_SHARE : 0)),
                                           .kind = gpu.kernel ? RECORD_KERNEL : RECORD_GPU,
                                           .dtype = launch->dtype,
                                           .redop = launch->redop,
                                           .result = (uint8_t)(launch->parts ? launch->parts - 1 : 0)},
                          launch);
-    device_count(launch, epoch_bits, t1 - t0);
+    device_count(launch, epoch_bits, t1 - t0, share);
     count_busy(device, t0, t1);
     waits_ended(launch->op, ended);
     if (unlikely(recorder.verbose))

@@ -18,7 +18,7 @@ CALLER_OF = {"mpi": "MPI_Allreduce", "nccl": "ncclAllReduce", "polls": "MPI_Test
              "groups": "ncclSend+ncclRecv (all-to-all)", "replays": "ncclAllReduce",
              "budget": "MPI_Allreduce", "fences": "MPI_Win_fence", "epochs": "MPI_Win_post", "orders": "MPI_Allreduce",
              "beats": "MPI_Allreduce", "asks": "MPI_Win_test", "neighbours": "MPI_Neighbor_alltoall",
-             "ring": "ncclSend+ncclRecv"}
+             "ring": "ncclSend+ncclRecv", "shares": "ncclAllReduce"}
 
 # Places in struct dump_header and struct section (shim/format.h).
 VERSION, HEADER_BYTES, SECTION_LIMIT, SECTIONS = 8, 16, 1600, 1608
@@ -153,6 +153,12 @@ def test_neighbours_of_a_kept_job_are_waited_for(tmp_path):
     assert [(straggler["kind"], straggler["rank"]) for straggler in jobs.stragglers(report)] == [("rank", 1)]
     waits = {row["rank"]: row["wait_at_neighbours_seconds"] for row in report["ranks"]}
     assert waits[0] > 2 * waits[1]
+
+
+def test_shares_of_a_kept_job_have_no_bandwidth(tmp_path):
+    rows = jobs.summary(unpack("2.13/shares", tmp_path / "dumps"))["summary"]
+    assert {row["bytes"] for row in rows if row["shared_times"]} == {320, 360}
+    assert all(row["busbw_gb_per_s"] is None for row in rows if row["shared_times"])
 
 
 @pytest.mark.parametrize("kept", KEPT)

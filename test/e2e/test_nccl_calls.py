@@ -152,7 +152,13 @@ def test_groups_are_called_what_they_are_together(tmp_path):
             timed[row["op"], row["bytes"]] += row["count"]
             factor = {"ncclAllReduce": 4 / 3, "ncclSend+ncclRecv": 1, "ncclSend+ncclRecv (all-to-all)": 2 / 3}.get(row["op"])
             rate = row["bytes"] * row["count"] / row["time_total_us"] / 1e3
-            assert row["busbw_gb_per_s"] == (pytest.approx(factor * rate) if factor else None)
+            shared = row["bytes"] in (320, 360)  # one interval of two communicators
+            assert row["shared_times"] == (row["count"] if shared else 0)
+            assert row["busbw_gb_per_s"] == (pytest.approx(factor * rate) if factor and not shared else None)
+    assert "the times of 30 GPU operations are shares" in " ".join(jobs.commtap("summary", directory).stdout.split())
+    for row in jobs.summary(directory, "--transfers")["summary"]:
+        if row["source"] == "gpu-event" and row["op"] == "ncclAllReduce" and row["transfer_seconds"]:
+            assert (row["transfer_busbw_gb_per_s"] is None) == (row["bytes"] in (320, 360))
     assert timed == {("ncclAllReduce", 2000): 45, ("ncclSend+ncclRecv", 800): 15,
                      ("ncclSend+ncclRecv (all-to-all)", 1200): 15, ("ncclSend+ncclRecv (all-to-all)", 600): 15,
                      ("ncclGroupEnd", 520): 15, ("ncclAllReduce", 320): 15, ("ncclAllReduce", 360): 15}
@@ -165,6 +171,7 @@ def test_groups_are_called_what_they_are_together(tmp_path):
     assert {name for name, _ in collectives} == {"ncclAllReduce", "ncclBroadcast", "ncclSend+ncclRecv (all-to-all)"}
     launches = [record for record in of_kind(directory, "gpu") if record["rank"] == 0]
     first, second = ([r for r in launches if r["bytes"] == size] for size in (320, 360))
+    assert {r["bytes"] for r in launches if r["share"]} == {320, 360} and all(r["share"] for r in first + second)
     # one after the other, as far as the clocks of a busy machine tell; each had the whole of it once
     lasted = [min(r["end_ns"] - r["start_ns"] for r in both) for both in zip(first, second)]
     assert all(a["end_ns"] < b["start_ns"] + length / 2 for a, b, length in zip(first, second, lasted))

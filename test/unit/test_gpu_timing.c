@@ -210,6 +210,8 @@ static void test_alike_operations_of_a_launch_are_counted_each(void **state) {
     assert_int_equal(row->count, 3);
     assert_int_equal(row->bytes_total, 3000);
     assert_int_equal(row->time_total, r->t1 - r->t0);
+    assert_false(r->flags & FLAG_SHARE);
+    assert_int_equal(row->shares + row->shares_total, 0);
     assert_near(row->time_max, 2 * MS, 1000);
 }
 
@@ -231,11 +233,15 @@ static void test_launches_of_one_stream_share_its_interval(void **state) {
     while (os_monotonic_ns() < at + 9 * MS) /* what has not happened yet would be moved */
         ;
     uint64_t busy = gpu.rows[0].busy_ns;
+    const struct operation_row *row = row_of(CALL, 4096), before = *row;
     harvester_round();
     const struct record *a = next_record(RECORD_GPU), *b = next_record(RECORD_GPU);
     assert_near(a->t1 - a->t0, 2 * MS, 1000);
     assert_near(b->t1 - b->t0, 6 * MS, 1000);
     assert_near(a->t1, b->t0, 1000);
+    assert_true(a->flags & b->flags & FLAG_SHARE);
+    assert_int_equal(row->shares - before.shares, 2);
+    assert_int_equal(row->shares_total - before.shares_total, row->time_total - before.time_total);
     assert_near(gpu.rows[0].busy_ns - busy, 8 * MS, 2000);
 }
 

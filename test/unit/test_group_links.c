@@ -271,7 +271,7 @@ static void what_is_explained_is_left_out(void **state) {
     group_links_free(&groups);
 }
 
-/* What tells nothing: from a root, not on record everywhere, non-blocking. */
+/* What tells nothing: from a root, not on record everywhere, non-blocking, a share of an interval. */
 static void only_what_all_wait_for_is_taken(void **state) {
     (void)state;
     struct cluster c;
@@ -291,8 +291,11 @@ static void only_what_all_wait_for_is_taken(void **state) {
     group_links_add(&groups, &bad);
     members[1].wait = 1000;
     group_links_add(&groups, &good);
-    assert_int_equal(groups.cells.count, 0);
     good.device = true;
+    members[1].share = true;
+    group_links_add(&groups, &good);
+    assert_int_equal(groups.cells.count, 0);
+    members[1].share = false;
     group_links_add(&groups, &good);
     assert_int_equal(groups.cells.count, 1);
     group_links_free(&groups);

@@ -477,6 +477,27 @@ static void too_little_names_nothing(void **state) {
     assert_int_equal(try_network(&n, found), 0);
 }
 
+/* On GPUs a message of a group, or one whose time is a share of an interval, does not tell how long it took. */
+static void only_what_ran_alone_tells_how_long_it_took(void **state) {
+    (void)state;
+    struct hand hand;
+    struct links links;
+    make_clock(&hand, &even);
+    assert_true(links_init(&links, &hand.clock, &directory));
+    const struct match_member alone = {.enter = 0, .leave = 1000000}, share = {.leave = 1000000, .share = true},
+                              grouped = {.leave = 1000000, .shared = true};
+    const struct match_member *members[] = {&share, &grouped, &alone};
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(links.cells.count, 0);
+        links_add(
+            &links,
+            &(struct match_message){
+                .from_dump = 0, .to_dump = 1, .device = true, .bytes = BYTES, .send = alone, .receive = *members[i]});
+    }
+    assert_int_equal(links.cells.count, 1);
+    links_free(&links);
+}
+
 static void parts_add_up(void **state) {
     (void)state;
     struct network n = even;
@@ -513,6 +534,7 @@ int main(void) {
         cmocka_unit_test(layouts_and_even_exchanges_name_nobody),
         cmocka_unit_test(transfers_of_proxies_tell_of_links),
         cmocka_unit_test(too_little_names_nothing),
+        cmocka_unit_test(only_what_ran_alone_tells_how_long_it_took),
         cmocka_unit_test(parts_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -357,14 +357,26 @@ static void sizes_of_buffers_are_told(void **state) {
     struct summary_entry entries[] = {{.estimated_bytes = 2}, {.estimated_bytes = 0}, {.estimated_bytes = 40}};
     const struct summary some = {.entries = entries, .count = 3}, none = {.entries = &entries[1], .count = 1};
     struct capture capture;
-    summary_print_posted_sizes(capture_begin(&capture), &none);
+    summary_print_notes(capture_begin(&capture), &none);
     assert_captured(&capture, "");
-    summary_print_posted_sizes(capture_begin(&capture), &some);
+    summary_print_notes(capture_begin(&capture), &some);
     fclose(capture.stream);
     assert_non_null(strstr(capture.text, "42 receives had no status"));
     assert_non_null(strstr(capture.text, "bandwidth"));
     free(capture.text);
     assert_int_equal(table_column(summary_columns, "posted_sizes")->value(&entries[2]).number, 40);
+}
+
+static void times_that_are_shares_are_told(void **state) {
+    (void)state;
+    struct summary_entry entries[] = {{.shared_times = 2}, {.shared_times = 0}, {.shared_times = 40}};
+    const struct summary some = {.entries = entries, .count = 3};
+    struct capture capture;
+    summary_print_notes(capture_begin(&capture), &some);
+    fclose(capture.stream);
+    assert_non_null(strstr(capture.text, "42 GPU operations are shares"));
+    assert_null(strstr(capture.text, "receives"));
+    free(capture.text);
 }
 
 static void assert_looks(const struct column *column, const void *row, const char *expected) {
@@ -444,6 +456,7 @@ int main(void) {
         cmocka_unit_test(rows_sort_by_any_column),
         cmocka_unit_test(the_summary_has_the_keys_others_rely_on),
         cmocka_unit_test(sizes_of_buffers_are_told),
+        cmocka_unit_test(times_that_are_shares_are_told),
         cmocka_unit_test(sizes_of_buffers_are_bounds),
         cmocka_unit_test(what_if_says_no_line_twice),
     };

@@ -251,6 +251,33 @@ static void sizes_of_buffers_have_no_bandwidth(void **state) {
     }
 }
 
+/* Four calls of 1000 bytes: of a row, of which two took 100 ns each and two have 300 ns of what others have, too. */
+static void shares_of_an_interval_have_no_bandwidth(void **state) {
+    (void)state;
+    for (uint64_t shares = 0; shares <= 4; shares += 2) {
+        struct job job;
+        struct summary summary;
+        job_begin(&job, 1, 1024);
+        struct operation_row *row = new_row(&job, 0, BUILDER_SEND, 0, 1000);
+        for (uint64_t i = 0; i < 4; i++) {
+            dump_builder_count(row, 1000, i < shares ? 300 : 100);
+            row->shares += i < shares;
+            row->shares_total += i < shares ? 300 : 0;
+        }
+        job_open(&job);
+        assert_true(summary_build(&summary, &job.set, NULL, SUMMARY_BY_DEFAULT));
+        const struct summary_entry *entry = &summary.entries[0];
+        assert_int_equal(entry->shared_times, shares);
+        assert_int_equal(entry->time.total_ns - entry->shared_ns, 100 * (4 - shares));
+        if (shares == 4)
+            assert_true(entry->algbw_bytes_per_s < 0 && entry->busbw_bytes_per_s < 0);
+        else
+            assert_true(entry->algbw_bytes_per_s == 1e10 && entry->busbw_bytes_per_s == 1e10);
+        summary_free(&summary);
+        job_end(&job);
+    }
+}
+
 static void pending_operations_count_without_a_time(void **state) {
     (void)state;
     struct job job;
@@ -576,6 +603,7 @@ int main(void) {
         cmocka_unit_test(no_approximate_percentile_contradicts_the_mean),
         cmocka_unit_test(records_that_do_not_tell_all_calls_are_not_believed),
         cmocka_unit_test(sizes_of_buffers_have_no_bandwidth),
+        cmocka_unit_test(shares_of_an_interval_have_no_bandwidth),
         cmocka_unit_test(pending_operations_count_without_a_time),
         cmocka_unit_test(epochs_and_lanes_are_added_up),
         cmocka_unit_test(epochs_can_be_told_apart),

@@ -219,6 +219,38 @@ static void a_receive_has_the_size_that_was_sent(void **state) {
     hand_job_free(&job);
 }
 
+static void a_share_of_an_interval_has_no_bandwidth(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 1, (struct dump_plan){0});
+    struct record launch = {.kind = RECORD_GPU,
+                            .call = BUILDER_ALLREDUCE,
+                            .flags = FLAG_COLLECTIVE,
+                            .peer = PEER_NONE,
+                            .bytes = 100,
+                            .op = 1,
+                            .t0 = 500,
+                            .t1 = 600};
+    dump_builder_record(job.builders[0], 0, &launch);
+    launch = (struct record){.kind = RECORD_GPU,
+                             .call = BUILDER_ALLREDUCE,
+                             .flags = FLAG_COLLECTIVE | FLAG_SHARE,
+                             .peer = PEER_NONE,
+                             .bytes = 100,
+                             .op = 2,
+                             .seq = 1,
+                             .t0 = 700,
+                             .t1 = 800};
+    dump_builder_record(job.builders[0], 0, &launch);
+    hand_job_open(&job, 1);
+    struct drawn *drawn = draw(&job, NULL);
+    assert_int_equal(drawn->value_count, 2);
+    assert_int_equal(drawn->at[0], 500);
+    assert_int_equal(drawn->at[1], 600);
+    free(drawn);
+    hand_job_free(&job);
+}
+
 /* ---- tracks ---------------------------------------------------------------------------------- */
 
 static void sixty_four_overlapping_operations_are_drawn(void **state) {
@@ -412,6 +444,7 @@ int main(void) {
         cmocka_unit_test(a_wait_for_several_messages_names_the_last_sender),
         cmocka_unit_test(a_gpu_waits_on_the_track_of_its_communicator),
         cmocka_unit_test(a_receive_has_the_size_that_was_sent),
+        cmocka_unit_test(a_share_of_an_interval_has_no_bandwidth),
         cmocka_unit_test(sixty_four_overlapping_operations_are_drawn),
         cmocka_unit_test(slices_of_a_track_follow_each_other_whatever_the_records_say),
         cmocka_unit_test(a_flow_leads_through_a_collective_in_the_order_of_entry),

@@ -34,6 +34,15 @@
         }
     };
 
+    const noteShares = function (node) {
+        const shares = d3.sum(commtap.block("report").summary, (row) => row.shared_times);
+        if (shares > 0) {
+            node.append(commtap.element("p", {class: "note"}, "Times of " + commtap.format.number(shares, "GPU operation") + " are shares: " +
+                "NCCL ran several communicators of a group on one stream, and their common time is told by their numbers of " +
+                "operations. No bandwidth is told of them."));
+        }
+    };
+
     const draw = function (node) {
         const report = commtap.block("report");
         const table = new commtap.Table(node, columns(), {
@@ -42,6 +51,7 @@
         });
         table.show(report.summary);
         commtap.notePostedSizes(node, " (\u2264)", "; rows with such have no bandwidth");
+        noteShares(node);
         node.append(commtap.element("h3", null, "Waits by call site"));
         const column = commtap.column;
         const sites = new commtap.Table(
