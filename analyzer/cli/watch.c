@@ -24,8 +24,8 @@
 
 static enum process_state *ask_for_states(const struct job *job) {
     enum process_state *states = calloc(job->count + 1, sizeof *states);
-    for (size_t d = 0; states && d < job->count; d++)
-        states[d] = process_state(job->dumps[d]);
+    if (states)
+        process_states(job->dumps, job->count, states);
     return states;
 }
 

@@ -76,7 +76,8 @@ static bool may_be_asked(struct controlled *process, const struct dump *dump, en
     if (state == PROCESS_GONE || header->state & (STATE_EXITED | STATE_COPIED))
         return refuse(process, ORDER_OVER, "has ended");
     if (state == PROCESS_ELSEWHERE)
-        return refuse(process, ORDER_NOT_GIVEN, "runs on another host: orders are given there");
+        return refuse(process, ORDER_NOT_GIVEN,
+                      "runs on another host, or in a container that is not seen from here: orders are given there");
     if (header->state & STATE_FINALISED)
         return refuse(process, ORDER_OVER, "has called MPI_Finalize");
     if (header->state & STATE_SWITCHED_OFF)
@@ -113,6 +114,7 @@ void control_open(struct controlled *process, const struct dump *dump, enum proc
         control_read(process);
     else
         control_close(process);
+    process->here = process_here(dump);
 }
 
 void control_open_stub(struct controlled *process, const struct dump_stub *stub) {
@@ -216,7 +218,7 @@ bool control_give(struct controlled *process, const struct order *order) {
 /* ---- answers --------------------------------------------------------------------------------- */
 
 static bool is_over(const struct controlled *process, uint32_t state) {
-    return state & (STATE_EXITED | STATE_FINALISED) || !process_is_that(process->pid, process->start_realtime_ns);
+    return state & (STATE_EXITED | STATE_FINALISED) || !process_is_that(process->here, process->start_realtime_ns);
 }
 
 static bool read_answer(struct controlled *process, uint32_t *state) {

@@ -45,7 +45,8 @@ struct controlled {
     enum order_state state;
     char trouble[192]; /* why it was not asked, "" otherwise */
     int32_t rank;
-    int64_t pid;
+    int64_t pid;  /* in its own namespace */
+    int64_t here; /* in ours; 0: not seen */
     uint64_t start_realtime_ns;
     char host[65];
     bool answers;               /* `answer` was read */

@@ -41,7 +41,5 @@ const char *peek_dump(int directory, const char *name, struct peek *peek) {
 
 enum process_state peek_process(const struct peek *peek) {
     const struct dump_header *header = &peek->header;
-    return header->state & STATE_EXITED
-               ? PROCESS_GONE
-               : process_state_of(header->boot_id, header->pid, header->process_start_realtime_ns);
+    return header->state & STATE_EXITED ? PROCESS_GONE : process_state_of(header);
 }

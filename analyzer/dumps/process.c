@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analyzer/dumps/pid_namespaces.h"
+
 enum { FLAG_EXITING = 4 }; /* PF_EXITING of the kernel's task flags */
 
 static bool read_text(const char *path, char *text, size_t size) {
@@ -106,20 +108,99 @@ bool process_boot_id(char *text, size_t size) {
     return true;
 }
 
-enum process_state process_state_of(const char *boot_id, int64_t pid, uint64_t start_realtime_ns) {
+/* ---- dumps' processes ------------------------------------------------------------------------ */
+
+/* Which process is asked for, and what it does, once it is found. */
+struct wanted {
+    uint64_t start_realtime_ns;
+    enum process_state state;
+    int64_t here; /* its number in our namespace */
+};
+
+static bool is_wanted(int64_t pid, void *context) {
+    struct wanted *wanted = context;
     struct process_look look;
-    char text[128];
-    if (!process_boot_id(text, sizeof text) || strcmp(text, boot_id) != 0)
-        return PROCESS_ELSEWHERE;
+    wanted->state = PROCESS_GONE;
     if (pid <= 0 || pid > INT32_MAX || (kill((pid_t)pid, 0) != 0 && errno != EPERM))
-        return PROCESS_GONE;
-    if (!process_look(pid, &look) || look.ending || !started_when(look.started, start_realtime_ns))
-        return PROCESS_GONE;
-    return look.letter == 'T' || look.letter == 't' ? PROCESS_STOPPED : PROCESS_RUNS;
+        return false;
+    if (!process_look(pid, &look) || look.ending || !started_when(look.started, wanted->start_realtime_ns))
+        return false;
+    wanted->here = pid;
+    wanted->state = look.letter == 'T' || look.letter == 't' ? PROCESS_STOPPED : PROCESS_RUNS;
+    return true;
+}
+
+/* What is asked of several dumps' processes. The other namespaces are looked at when the first of them asks. */
+struct asking {
+    char boot_id[128]; /* of this host, empty: unknown */
+    struct pid_namespaces namespaces;
+    bool looked;
+};
+
+static struct asking begin_asking(void) {
+    struct asking asking = {.namespaces = {.own = pid_namespace_own()}};
+    if (!process_boot_id(asking.boot_id, sizeof asking.boot_id))
+        asking.boot_id[0] = '\0';
+    return asking;
+}
+
+/* Of a loaded dump's header only the beginning is there. */
+static struct wanted ask(struct asking *asking, const char *boot_id, uint64_t namespace,
+                         const struct dump_header *header) {
+    struct wanted wanted = {.start_realtime_ns = header->process_start_realtime_ns, .state = PROCESS_ELSEWHERE};
+    if (!asking->boot_id[0] || strcmp(asking->boot_id, boot_id) != 0)
+        return wanted;
+    if (namespace == 0 || asking->namespaces.own == 0 || namespace == asking->namespaces.own) {
+        is_wanted(header->pid, &wanted);
+        return wanted;
+    }
+    if (!asking->looked)
+        pid_namespaces_look(&asking->namespaces);
+    asking->looked = true;
+    if (!pid_namespaces_find(&asking->namespaces, namespace, header->pid, is_wanted, &wanted))
+        wanted.state = pid_namespaces_would_show(&asking->namespaces, namespace) ? PROCESS_GONE : PROCESS_ELSEWHERE;
+    return wanted;
+}
+
+static void end_asking(struct asking *asking) {
+    pid_namespaces_free(&asking->namespaces);
+}
+
+static struct wanted ask_of_header(const struct dump_header *header) {
+    struct asking asking = begin_asking();
+    struct wanted wanted = ask(&asking, header->boot_id, header->pid_namespace, header);
+    end_asking(&asking);
+    return wanted;
+}
+
+enum process_state process_state_of(const struct dump_header *header) {
+    return ask_of_header(header).state;
+}
+
+int64_t process_here_of(const struct dump_header *header) {
+    return ask_of_header(header).here;
+}
+
+void process_states(struct dump *const *dumps, size_t count, enum process_state *states) {
+    struct asking asking = begin_asking();
+    for (size_t d = 0; d < count; d++)
+        states[d] = ask(&asking, dumps[d]->boot_id, dumps[d]->pid_namespace, dumps[d]->header).state;
+    end_asking(&asking);
+}
+
+static struct wanted ask_of(const struct dump *dump) {
+    struct asking asking = begin_asking();
+    struct wanted wanted = ask(&asking, dump->boot_id, dump->pid_namespace, dump->header);
+    end_asking(&asking);
+    return wanted;
 }
 
 enum process_state process_state(const struct dump *dump) {
-    return process_state_of(dump->boot_id, dump->header->pid, dump->header->process_start_realtime_ns);
+    return ask_of(dump).state;
+}
+
+int64_t process_here(const struct dump *dump) {
+    return ask_of(dump).here;
 }
 
 bool process_is_alive(const struct dump *dump) {

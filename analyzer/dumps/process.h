@@ -28,13 +28,20 @@ bool process_was_reaped(int pidfd, int *status);
 bool process_boot_id(char *text, size_t size);
 
 /* A process of this boot with the dump's pid that started when the dump says (to 5 s), which may be stopped; gone
- * where there is none or it is about to end; elsewhere where the dump was written under another boot id. */
+ * where there is none or it is about to end; elsewhere where the dump was written under another boot id, or in a PID
+ * namespace (of a container) of which nothing is seen from here. */
 enum process_state process_state(const struct dump *dump);
-/* The same of what a dump's header says. */
-enum process_state process_state_of(const char *boot_id, int64_t pid, uint64_t start_realtime_ns);
+/* The same of all dumps, at less cost where they are of other namespaces. */
+void process_states(struct dump *const *dumps, size_t count, enum process_state *states);
+/* The same of what a dump's header says. Texts in it are terminated. */
+enum process_state process_state_of(const struct dump_header *header);
 
 /* A live process of that pid that started then (to 5 s). */
 bool process_is_that(int64_t pid, uint64_t start_realtime_ns);
+
+/* The number that a dump's process has here, 0 where it is not seen. */
+int64_t process_here(const struct dump *dump);
+int64_t process_here_of(const struct dump_header *header);
 
 /* Running or stopped. */
 bool process_is_alive(const struct dump *dump);

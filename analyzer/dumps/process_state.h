@@ -10,7 +10,7 @@ enum process_state {
     PROCESS_GONE = 0,
     PROCESS_RUNS,
     PROCESS_STOPPED,   /* by a signal or a debugger */
-    PROCESS_ELSEWHERE, /* on another host: not known */
+    PROCESS_ELSEWHERE, /* on another host, or in a container that is not seen from here: not known */
 };
 
 #endif

@@ -171,7 +171,7 @@ static const struct option option_rows[] = {
     {.name = "keep",
      .argument = "SIZE",
      .doc = "the oldest jobs of each DIR, until its others take no more than this, as in 500G"},
-    {.name = "ended", .doc = "also jobs of other hosts that did not end properly: none of them runs any more"},
+    {.name = "ended", .doc = "also jobs of other hosts and containers that did not end properly: none of them runs any more"},
     {.name = "dry-run", .letter = 'n', .doc = "only say what would go"},
     OPTION_END,
 };
@@ -190,7 +190,8 @@ const struct command command_prune = {
     .details =
         "Removes only files that commtap or its library named and that are what their names say, then the\n"
         "directories that are empty by that. A job of which a process runs stays, and so does one whose processes\n"
-        "ran on another host and did not end properly, unless --ended is given. No link below DIR is followed.\n",
+        "ran on another host, or in a container that is not seen from here, and did not end properly, unless\n"
+        "--ended is given. No link below DIR is followed.\n",
     .exits = "Exits with 0 where all that was to go is gone, 1 where something could not be removed; with 2 on wrong\n"
              "usage, 3 where a directory cannot be read, 4 where memory is short.\n",
     .min_arguments = 1,

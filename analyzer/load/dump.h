@@ -121,6 +121,7 @@ struct dump {
     uint32_t lived_on_ms;             /* format.h */
     struct order_answer order_answer;
     struct own_cost own_cost;
+    uint64_t pid_namespace; /* of the process; 0: not known */
 
     const struct call_name *calls; /* by file order; dumps with equal lists share one */
     uint32_t call_count;

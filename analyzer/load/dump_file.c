@@ -115,6 +115,7 @@ static void copy_identity(struct dump *dump) {
     dump->pauses = header->pauses;
     copy_orders(dump, header);
     dump->own_cost = header->own_cost;
+    dump->pid_namespace = header->pid_namespace;
 }
 
 /* ---- what the sections hold --------------------------------------------------------------------------------- */

@@ -77,6 +77,7 @@ static bool read_dump_header(const struct witness *witness, const struct watched
         return false;
     ssize_t got = pread(file, header, sizeof *header, 0);
     close(file);
+    header->boot_id[sizeof header->boot_id - 1] = '\0';
     return got == sizeof *header && memcmp(header->magic, FORMAT_MAGIC, sizeof header->magic) == 0 &&
            header->byte_order == FORMAT_BYTE_ORDER && header->pid > 0 && header->pid <= INT32_MAX;
 }
@@ -84,11 +85,12 @@ static bool read_dump_header(const struct witness *witness, const struct watched
 static void attach(struct witness *witness, size_t at) {
     struct watched *watched = &witness->items[at];
     struct dump_header header;
+    int64_t here;
     if (!read_dump_header(witness, watched, &header) || header.process_start_realtime_ns == 0) {
         if (++watched->tries < TRIES)
             return;
-    } else if (process_is_that(header.pid, header.process_start_realtime_ns)) {
-        watched->pid = (pid_t)header.pid;
+    } else if ((here = process_here_of(&header)) > 0) {
+        watched->pid = (pid_t)here;
         watched->process = (int)syscall(SYS_pidfd_open, watched->pid, 0);
         if (watched->process >= 0 && add_event(witness, watched->process, (int64_t)at)) {
             witness->waiting--;

@@ -151,11 +151,10 @@ static int refresh(struct live_job *live) {
 }
 
 static void ask_for_states(struct live_job *live) {
-    for (size_t d = 0; d < live->job.count; d++) {
-        live->states[d] = process_state(live->job.dumps[d]);
+    process_states(live->job.dumps, live->job.count, live->states);
+    for (size_t d = 0; d < live->job.count; d++)
         if (live->states[d] == PROCESS_ELSEWHERE && live->is_used && live->is_used(live->context, live->job.dumps[d]))
             live->states[d] = PROCESS_RUNS;
-    }
 }
 
 static bool anybody_lives(const struct live_job *live) {

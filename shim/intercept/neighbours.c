@@ -64,6 +64,15 @@ static uint64_t read_names(void) {
 
 /* ---- who lives ------------------------------------------------------------------------------- */
 
+/* A container may have the /proc of its host, where processes have other numbers. */
+static bool proc_has_our_numbers(void) {
+    char target[24];
+    int64_t number = 0;
+    ssize_t length = readlink("/proc/self", target, sizeof target - 1);
+    target[length > 0 ? length : 0] = '\0';
+    return parse_signed(target, &number) && number == getpid();
+}
+
 /* What a process runs is told as long as it has memory: not of one that has ended and that nobody has waited for. */
 static bool lives(int64_t pid) {
     char path[64], target[8];
@@ -74,7 +83,7 @@ static bool lives(int64_t pid) {
     text_add(&t, "/exe");
     if (readlink(path, target, sizeof target) >= 0)
         return true;
-    if (errno == ENOENT && access("/proc/self/exe", F_OK) == 0)
+    if (errno == ENOENT && access("/proc/self/exe", F_OK) == 0 && proc_has_our_numbers())
         return false;
     return kill((pid_t)pid, 0) == 0 || errno == EPERM;
 }

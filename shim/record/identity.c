@@ -84,12 +84,16 @@ struct process {
     uint64_t start;
 };
 
+/* `pid` 0: this process, whatever its number is where /proc was mounted. */
 static bool read_process(int64_t pid, struct process *p) {
     char path[64], line[1024];
     struct text t;
     text_begin(&t, path, sizeof path);
     text_add(&t, "/proc/");
-    text_add_signed(&t, pid);
+    if (pid)
+        text_add_signed(&t, pid);
+    else
+        text_add(&t, "self");
     text_add(&t, "/stat");
     if (read_small_file(path, line, sizeof line) <= 0)
         return false;
@@ -130,11 +134,11 @@ static uint64_t control_port_hash(int64_t proxy) {
  * control port, whatever shells stand between; elsewhere the parent, by number and start: what starts within a clock
  * tick (10 ms) has one start. */
 static uint64_t parent_hash(void) {
-    struct process p = {.parent = getpid()};
+    struct process p = {.parent = 0};
     uint64_t parent = 0, port;
     for (int up = 0; up < 8; up++) {
         int64_t pid = p.parent;
-        if (!read_process(pid, &p))
+        if ((up > 0 && pid == 0) || !read_process(pid, &p))
             break;
         if (up == 1)
             parent = hash_combine((uint64_t)pid, p.start);
@@ -241,7 +245,7 @@ static uint64_t start_realtime_ns(void) {
     struct process self;
     char uptime[64];
     long hertz = sysconf(_SC_CLK_TCK);
-    if (hertz <= 0 || !read_process(getpid(), &self) || read_small_file("/proc/uptime", uptime, sizeof uptime) <= 0)
+    if (hertz <= 0 || !read_process(0, &self) || read_small_file("/proc/uptime", uptime, sizeof uptime) <= 0)
         return os_realtime_ns();
     uint64_t up_seconds = 0;
     char *dot = strchr(uptime, '.');

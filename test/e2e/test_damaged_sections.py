@@ -111,6 +111,8 @@ def test_damage_is_said_or_changes_nothing(job, tmp_path):
     sound, faults, seen, in_turn = outputs(tmp_path / "job", COMMANDS), [], 0, itertools.cycle(range(WARNED))
     for entry in sections(whole):
         for damage in DAMAGES:
+            if KINDS[entry[1]] == "beats" and damage in (zero, drop):
+                continue  # as of a process that was killed before it began to look after the others
             data = bytearray(whole)
             damage(data, entry)
             victim.write_bytes(data)
