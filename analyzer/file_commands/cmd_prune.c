@@ -171,7 +171,8 @@ static const struct option option_rows[] = {
     {.name = "keep",
      .argument = "SIZE",
      .doc = "the oldest jobs of each DIR, until its others take no more than this, as in 500G"},
-    {.name = "ended", .doc = "also jobs of other hosts and containers that did not end properly: none of them runs any more"},
+    {.name = "ended",
+     .doc = "also jobs of other hosts and containers that did not end properly: none of them runs any more"},
     {.name = "dry-run", .letter = 'n', .doc = "only say what would go"},
     OPTION_END,
 };

@@ -73,7 +73,7 @@ struct viewed {
     struct gpu_view view;
 };
 
-static bool make_view(struct gpu_views *views, const struct dump *dump, struct gpu_view view) {
+static bool make_view(struct gpu_views *views, struct dump *dump, struct gpu_view view) {
     struct viewed *made = malloc(sizeof *made);
     if (!made)
         return false;
@@ -94,7 +94,7 @@ static bool may_have_views(const struct dump *dump) {
            dump_has_device_times(dump);
 }
 
-bool gpu_views_make(struct gpu_views *views, const struct dump *dump) {
+bool gpu_views_make(struct gpu_views *views, struct dump *dump) {
     uint32_t gpus[GPU_VIEWS_MOST];
     *views = (struct gpu_views){0};
     if (!may_have_views(dump))

@@ -20,7 +20,7 @@
 enum { GPU_VIEWS_MOST = 64 }; /* more GPUs than a process can have: CUDA_VISIBLE_DEVICES of the largest machines */
 
 struct gpu_view {
-    const struct dump *whole;
+    struct dump *whole;     /* owns what the view shows */
     uint32_t gpu;           /* index in the dump's devices, GPU_NONE: what belongs to none */
     bool rest;              /* holds what belongs to no GPU */
     const uint32_t *gpu_of; /* per communicator: the GPU it ran on, GPU_NONE where none is known */
@@ -35,7 +35,7 @@ struct gpu_views {
 };
 
 /* Returns false when memory is short; the caller frees with gpu_views_free in every case. */
-bool gpu_views_make(struct gpu_views *views, const struct dump *dump);
+bool gpu_views_make(struct gpu_views *views, struct dump *dump);
 void gpu_views_free(struct gpu_views *views);
 
 /* Whether a record of the dump is to be seen in it: all are but in a view. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analyzer/base/hash.h"
+#include "analyzer/load/gpu_view.h"
 #include "analyzer/load/private.h"
 
 uint64_t section_table_fingerprint(const struct dump_header *header) {
@@ -35,14 +36,20 @@ static bool refresh_header(struct loaded *loaded, struct dump_header *now) {
     return true;
 }
 
+/* What a view of one GPU shows is the whole dump's, which alone may be read again: it owns the memory. */
+static struct loaded *owner_of(struct dump *dump) {
+    return loaded_of(dump->view ? dump->view->whole : dump);
+}
+
 void dump_refresh(struct dump *dump) {
-    struct loaded *loaded = loaded_of(dump);
+    struct loaded *loaded = owner_of(dump);
     struct dump_header now = {0};
     if (!dump->header)
         return;
     mapping_reread(&loaded->mapping, dump->path);
     sections_refresh(loaded);
     refresh_header(loaded, &now);
+    dump->own_cost = loaded->dump.own_cost;
 }
 
 /* ---- counters alone -------------------------------------------------------------------------- */
@@ -103,12 +110,16 @@ static bool has_new_communicators(const struct dump *dump) {
 }
 
 bool dump_refresh_counters(struct dump *dump) {
-    struct loaded *loaded = loaded_of(dump);
+    struct loaded *loaded = owner_of(dump);
+    const struct dump *whole = &loaded->dump;
     struct dump_header now = {0};
     if (!dump->header)
         return true;
     reread_counters(loaded);
     sections_refresh(loaded);
-    return refresh_header(loaded, &now) && section_table_fingerprint(&now) == loaded->section_table &&
-           !has_new_communicators(dump) && !(rows_may_go_on(dump) && mapping_has_grown(&loaded->mapping, dump->path));
+    bool same = refresh_header(loaded, &now) && section_table_fingerprint(&now) == loaded->section_table &&
+                !has_new_communicators(whole) &&
+                !(rows_may_go_on(whole) && mapping_has_grown(&loaded->mapping, dump->path));
+    dump->own_cost = whole->own_cost;
+    return same;
 }

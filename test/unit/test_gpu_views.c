@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -82,6 +83,31 @@ static uint32_t shown_in(const struct dump *dump) {
         record_cursor_end(&cursor);
     }
     return count;
+}
+
+/* The memory that a copied dump was read into is the whole dump's, however often its views are taken anew. */
+static void views_of_a_dump_that_is_written_to_are_refreshed(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct gpu_views views;
+    make(&job, 1);
+    for (unsigned g = 0; g < GPUS; g++)
+        reduce(&job, 0, g, 0, 1000, 1100);
+    char path[] = "/tmp/commtap-views-XXXXXX";
+    close(mkstemp(path));
+    assert_int_equal(dump_builder_write(job.builders[0], path, 0), 0);
+    struct dump *whole = dump_open_copied(path);
+    assert_true(gpu_views_make(&views, whole));
+    assert_int_equal(views.count, GPUS);
+    for (unsigned i = 0; i < 2 * GPUS; i++) {
+        dump_refresh(views.dumps[i % GPUS]);
+        assert_true(dump_refresh_counters(views.dumps[i % GPUS]));
+        assert_int_equal(shown_in(views.dumps[i % GPUS]), 2);
+    }
+    gpu_views_free(&views);
+    dump_close(whole);
+    unlink(path);
+    hand_job_free(&job);
 }
 
 static void each_gpu_has_its_communicators_and_records(void **state) {
@@ -334,6 +360,7 @@ static void a_list_of_devices_is_no_list_of_processes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_gpu_has_its_communicators_and_records),
+        cmocka_unit_test(views_of_a_dump_that_is_written_to_are_refreshed),
         cmocka_unit_test(what_mpi_does_is_the_processs_own),
         cmocka_unit_test(one_gpu_imports_and_host_times_stay_whole),
         cmocka_unit_test(each_gpu_waits_for_the_late_one_alone),
