@@ -11,6 +11,7 @@
 #include "analyzer/base/grow.h"
 #include "analyzer/base/hash.h"
 #include "analyzer/base/hash_table.h"
+#include "analyzer/import/flight_fates.h"
 #include "analyzer/import/formats.h"
 
 /* What a group is launching, as far as the entries were gone through. */
@@ -25,6 +26,7 @@ struct gathering {
     struct flight_document *document;
     uint32_t *next;
     struct hash_table open;
+    struct flight_fates fates; /* of a recorder of open operations */
     int32_t rank;
     flight_place place;
     void *context;
@@ -32,8 +34,8 @@ struct gathering {
 
 bool flight_document_add(struct flight_document *document, struct import_limits *limits,
                          const struct flight_entry *entry) {
-    /* the array doubles, and gathering needs a link and a table's row */
-    if (!limits_keep(limits, 2 * sizeof *entry + 64) || !grow_list(document->entries, document->count))
+    /* the array doubles, and gathering needs a link and rows of two tables */
+    if (!limits_keep(limits, 2 * sizeof *entry + 160) || !grow_list(document->entries, document->count))
         return false;
     document->entries[document->count++] = *entry;
     document->tells_start |= entry->seen_started;
@@ -137,61 +139,6 @@ static bool place_messages(const struct gathering *g, const struct open_launch *
     return launch->count == 1 || g->place(g->context, closing->group, -1, group);
 }
 
-/* What became of an entry that nothing closes, in a recorder that leaves out what had ended: it is a launch that has
- * not ended, or a member that is left of one that has. */
-enum fate { FATE_UNKNOWN, FATE_OPEN, FATE_OVER };
-
-static const struct flight_status *status_of(const struct flight_document *document, int64_t group) {
-    for (size_t i = 0; i < document->status_count; i++)
-        if (document->statuses[i].group == group)
-            return &document->statuses[i];
-    return NULL;
-}
-
-/* The group's newest entry, and the largest number of the other kind than `message` up to then. */
-static const struct flight_entry *newest_of(const struct flight_document *document, const struct flight_entry *entry,
-                                            int64_t *others) {
-    const struct flight_entry *newest = entry;
-    *others = entry->others;
-    for (const struct flight_entry *one = entry + 1; one < document->entries + document->count; one++) {
-        if (one->process_group != entry->process_group)
-            continue;
-        int64_t number = one->message == entry->message ? one->others : (int64_t)one->event.order;
-        *others = number > *others ? number : *others;
-        newest = one;
-    }
-    return newest;
-}
-
-/* How far its group came: a number that the other kind has not reached is one of its own kind. */
-static enum fate fate_by_status(const struct flight_document *document, const struct flight_entry *entry) {
-    const struct flight_status *status = status_of(document, entry->process_group);
-    int64_t number = (int64_t)entry->event.order, others;
-    const struct flight_entry *newest = newest_of(document, entry, &others);
-    if (!status)
-        return FATE_UNKNOWN;
-    if (others == 0)
-        return status->completed >= number ? FATE_OVER : FATE_OPEN;
-    bool seen = status->enqueued == (int64_t)newest->event.order; /* nothing came after the newest entry */
-    if (seen && status->completed > others && status->completed >= number)
-        return FATE_OVER;
-    return seen && entry->message && newest == entry && status->completed != number ? FATE_OPEN : FATE_UNKNOWN;
-}
-
-/* Where starts are noted, what has not begun stands behind something. A launch that the next record follows has no
- * other entries: a closing one were that record. Where that record had ended, and others come, the host went on: it was
- * hardly held up before. */
-static enum fate fate_of(const struct flight_document *document, const struct flight_entry *entry) {
-    const struct flight_entry *next = entry + 1, *end = document->entries + document->count;
-    if (entry->event.state != TRACE_POSTED || (next < end && next->record == entry->record + 1 && entry->record >= 0))
-        return FATE_OPEN;
-    bool front = document->timed && entry->message; /* a kernel of its own may hold up a collective */
-    for (const struct flight_entry *one = document->entries; front && one < entry; one++)
-        front = one->event.state == TRACE_POSTED && !one->closing && fate_by_status(document, one) == FATE_OVER;
-    enum fate fate = front ? FATE_OVER : fate_by_status(document, entry);
-    return fate == FATE_UNKNOWN && next < end ? FATE_OVER : fate;
-}
-
 /* Entries that nothing closes: one is a launch. More are not yet launched, or had ended where what had ended is left
  * out: members' own entries never tell. */
 static bool place_unclosed(const struct gathering *g, const struct open_launch *launch) {
@@ -199,7 +146,7 @@ static bool place_unclosed(const struct gathering *g, const struct open_launch *
     bool several = launch->count > 1, only_open = g->document->only_open;
     if (several && !only_open)
         return true;
-    enum fate fate = several ? FATE_OVER : only_open ? fate_of(g->document, &entries[launch->first]) : FATE_OPEN;
+    enum flight_fate fate = several ? FATE_OVER : only_open ? flight_fate_of(&g->fates, launch->first) : FATE_OPEN;
     uint32_t count = entries[launch->first].message ? launch->count : 1;
     for (uint32_t i = 0, at = launch->first; i < count; i++, at = g->next[at]) {
         struct trace_event event = entries[at].event;
@@ -271,12 +218,13 @@ void flight_document_look(struct flight_document *document) {
 bool flight_document_launches(struct flight_document *document, int32_t rank, flight_place place, void *context) {
     struct gathering g = {.document = document, .rank = rank, .place = place, .context = context};
     g.next = malloc((document->count + 1) * sizeof *g.next);
-    bool done = g.next != NULL;
+    bool done = g.next && (!document->only_open || flight_fates_find(&g.fates, document));
     for (uint32_t i = 0; done && i < document->count; i++)
         done = take_entry(&g, i);
     const struct open_launch *launches = g.open.items;
     for (size_t i = 0; done && i < g.open.count; i++)
         done = launches[i].count == 0 || place_unclosed(&g, &launches[i]);
+    flight_fates_free(&g.fates);
     hash_table_free(&g.open);
     free(g.next);
     return done;

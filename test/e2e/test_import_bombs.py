@@ -49,6 +49,19 @@ def entry(group=b"0"):
             b'",""],"time_created_ns":1000,"collective_seq_id":1,"is_p2p":false}')
 
 
+def open_operations(count, completed):
+    """A recorder of open operations alone: messages, each of a group of its own, of which `completed` tells what ended."""
+    groups = range(count)
+    return json.dumps({
+        "version": "2.10",
+        "pg_config": {"0": {"desc": "", "ranks": "[0, 1]"}},
+        "pg_status": {str(group): {"last_enqueued_collective": 1, "last_started_collective": 1,
+                                   "last_completed_collective": completed} for group in groups},
+        "entries": [{"profiling_name": "nccl:send 0->1", "process_group": ["0", ""], "pg_id": group, "p2p_seq_id": group + 2,
+                     "record_id": 2 * group, "collective_seq_id": 0, "is_p2p": True, "time_created_ns": 1000,
+                     "state": "scheduled"} for group in groups]}, separators=(",", ":")).encode()
+
+
 def pipeline(threads, items):
     return b"[" + b",".join([*threads, *items]) + b"]"
 
@@ -115,6 +128,8 @@ BOMBS = {
     "trace_0.json": (lambda: flight(numbered(b'"%d":{"desc":"d%d","ranks":"0-16383"}'.replace(b"d%d", b"d"), 4),
                                     numbered(entry(b"%d"), 5)), "more than"),
     "groups_0.json": (lambda: flight(numbered(b'"%d":{"ranks":"0"}', 1), numbered(entry(b"%d"), 8)), None),
+    "open_0.json": (lambda: open_operations(60000, 1), None),
+    "left-over_0.json": (lambda: open_operations(60000, 1 << 30), None),
     "ranks.json": (lambda: grid(50000), "ranks, the most for"),
     "far-ranks.json": (lambda: pipeline([thread(4095, 1, 15, 0), thread(0, 2, 0, 0)],
                                         [item(b"optimizer-clip-main-grad", 4095, 1)] * 2 +
