@@ -122,7 +122,11 @@ static void look_at_bounds(struct doctor *doctor) {
     const char *seconds = knobs_value(&doctor->knobs, "COMMTAP_MIN_SECONDS");
     char remedy[PATH_MAX + 64];
     uint64_t number = 0;
-    if (knob_percent(share, &number) && number < 1000000)
+    if (knob_percent(share, &number) && number == 0)
+        checks_add(
+            &doctor->checks, CHECK_BLOCKED, "knobs", "no job is recorded: COMMTAP_SHARE is 0\n%s",
+            remedy_of(doctor, "COMMTAP_SHARE", "set COMMTAP_SHARE=100, as commtap run does", remedy, sizeof remedy));
+    else if (knob_percent(share, &number) && number < 1000000)
         checks_add(
             &doctor->checks, CHECK_PART, "knobs", "%s %% of the jobs are recorded: COMMTAP_SHARE\n%s", share,
             remedy_of(doctor, "COMMTAP_SHARE", "set COMMTAP_SHARE=100, as commtap run does", remedy, sizeof remedy));

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -23,6 +24,7 @@ struct list_row {
     const struct fleet_job *job;
     char started[TIME_TEXT];
     char *directory; /* owned */
+    char user[64];
 };
 
 #define VALUE(NAME, EXPRESSION)                                                                                        \
@@ -41,7 +43,7 @@ static struct cell state_of(const struct fleet_job *job) {
 
 VALUE(started, TEXT(row->started))
 VALUE(state, state_of(row->job))
-VALUE(user, TEXT(row->job->user))
+VALUE(user, TEXT(row->user))
 VALUE(job_id, TEXT(row->job->job_id))
 VALUE(dumps, cell_unsigned(row->job->dumps))
 VALUE(packed, cell_unsigned(row->job->packed))
@@ -78,6 +80,13 @@ static void write_time(char text[TIME_TEXT], int64_t ns) {
         text[0] = '\0';
 }
 
+/* A process whose environment named no user has noted the number. */
+static void name_user(char *text, size_t size, const char *user) {
+    const bool number = user[0] && strspn(user, "0123456789") == strlen(user) && strlen(user) < 10;
+    const struct passwd *known = number ? getpwuid((uid_t)strtoul(user, NULL, 10)) : NULL;
+    snprintf(text, size, "%s", known ? known->pw_name : user);
+}
+
 struct rows {
     struct list_row *items; /* the oldest first */
     size_t count;
@@ -92,6 +101,7 @@ static bool add_rows(struct rows *rows, const char *place, const struct fleet *f
         struct list_row *row = &rows->items[rows->count];
         *row = (struct list_row){.job = &fleet->jobs[i]};
         write_time(row->started, fleet->jobs[i].started_ns);
+        name_user(row->user, sizeof row->user, fleet->jobs[i].user);
         if (asprintf(&row->directory, "%s%s%s", place, fleet->jobs[i].path[0] ? "/" : "", fleet->jobs[i].path) < 0)
             return false;
         rows->count++;

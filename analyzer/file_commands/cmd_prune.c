@@ -86,7 +86,7 @@ static void say_job(const char *place, const struct fleet_job *job, const struct
     escape_text(stdout, job->path);
     fputs(" run ", stdout);
     escape_text(stdout, job->run_id);
-    printf(": %zu files, %s (%s)", pruned->files, size, reasons[pruned->reason]);
+    printf(": %zu file%s, %s (%s)", pruned->files, pruned->files == 1 ? "" : "s", size, reasons[pruned->reason]);
     if (pruned->error != 0)
         printf(": %s", pruned->error == ENOTSUP ? "a file is not what its name says" : strerror(pruned->error));
     fputc('\n', stdout);

@@ -317,8 +317,13 @@ static void append_oldest(char *text, size_t size, const struct diagnosis *diagn
            : ends         ? name_of_end(diagnosis, standing->party)
                           : name_of_start(diagnosis, standing->party),
            rank_text(diagnosis->world.parties[standing->party].rank).text);
-    phrase_seconds(text, size, standing->age_ns);
-    phrase(text, size, " old%s; ", standing->end_known ? "" : " at the last sign of life");
+    if (standing->age_ns > 0) {
+        phrase_seconds(text, size, standing->age_ns);
+        phrase(text, size, " old");
+    } else {
+        phrase(text, size, "about to begin");
+    }
+    phrase(text, size, "%s; ", standing->end_known ? "" : " at the last sign of life");
     if (standing->usual_ns < 0) {
         phrase(text, size, "there were none before to compare it with");
         return;

@@ -93,7 +93,8 @@ static struct fleet_job *job_of(struct place *place, const char *run_id) {
                               .inode = place->status.st_ino,
                               .owner = (uid_t)-1,
                               .started_ns = INT64_MAX,
-                              .ended_ns = INT64_MIN};
+                              .ended_ns = INT64_MIN,
+                              .exited_ns = INT64_MIN};
     snprintf(job->run_id, sizeof job->run_id, "%s", run_id);
     fleet->count += job->path != NULL;
     return job->path ? job : NULL;
@@ -116,9 +117,19 @@ static bool note_process(struct fleet_job *job, const struct dump_header *header
     return true;
 }
 
+static int64_t exit_of(const struct dump_header *header) {
+    double ticks = (double)header->exited_ticks - (double)header->activated_ticks;
+    double ns = header->tick_hz_hint > 0 ? ticks * 1e9 / (double)header->tick_hz_hint : -1;
+    bool told =
+        header->activated_ticks > 0 && ns >= 0 && ns < 1e18 && header->process_start_realtime_ns < INT64_MAX / 2;
+    return told ? (int64_t)header->process_start_realtime_ns + (int64_t)ns : INT64_MIN;
+}
+
 static void take_header(struct fleet_job *job, const struct peek *peek) {
     const struct dump_header *header = &peek->header;
     enum process_state process = peek_process(peek);
+    int64_t exited_ns = exit_of(header);
+    job->exited_ns = exited_ns > job->exited_ns ? exited_ns : job->exited_ns;
     if (header->process_start_realtime_ns > 0 && (int64_t)header->process_start_realtime_ns < job->started_ns) {
         job->started_ns = (int64_t)header->process_start_realtime_ns;
         snprintf(job->job_id, sizeof job->job_id, "%s", header->job_id);

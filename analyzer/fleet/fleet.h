@@ -57,6 +57,8 @@ struct fleet_job {
     size_t process_count;
     uint64_t bytes;
     int64_t started_ns, ended_ns; /* CLOCK_REALTIME; INT64_MAX, INT64_MIN: not known. ended: last change of a file */
+    int64_t exited_ns; /* the last exit of its processes, as their dumps tell it, which copies keep: early by the time
+                          that a process took until its library woke; INT64_MIN: no dump tells */
 };
 
 struct fleet {

@@ -28,8 +28,10 @@ static void add_time(const struct heat *heat, size_t rank, int64_t from, int64_t
         from = 0;
     if (to > heat->span_ns)
         to = heat->span_ns;
+    if (from >= to)
+        return;
     double each = interval_ns(heat);
-    for (size_t i = (size_t)((double)from / each); from < to && i < heat->intervals; i++) {
+    for (size_t i = (size_t)((double)from / each); i < heat->intervals; i++) {
         double begin = (double)i * each, end = begin + each;
         double inside = ((double)to < end ? (double)to : end) - ((double)from > begin ? (double)from : begin);
         struct heat_cell *cell = &heat->cells[rank * heat->intervals + i];

@@ -89,12 +89,16 @@ static inline const char *directory_job_id(void) {
     return NULL;
 }
 
-/* NULL where the environment does not tell. The password file is not asked: that may take a server. */
+/* Whose job it is, also in a prolog or epilog that runs as root; NULL where the environment does not tell. The password
+ * file is not asked: that may take a server. */
 static inline const char *directory_user(void) {
-    const char *user = getenv("USER");
-    if (!user || !*user)
-        user = getenv("LOGNAME");
-    return user && *user ? user : NULL;
+    static const char variables[][16] = {"SLURM_JOB_USER", "USER", "LOGNAME"};
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        const char *user = getenv(variables[i]);
+        if (user && *user)
+            return user;
+    }
+    return NULL;
 }
 
 /* The same as part of a file name; the number where the environment does not tell the name. */

@@ -409,3 +409,9 @@ def test_a_link_of_another_user_is_not_followed(behind, tmp_path):
         assert any(f"behind {link}, a link that another user" in text for text in said(found, "blocked", "dumps"))
     os.chown(link, 0, 0, follow_symlinks=False)
     assert said(doctor(environment={"COMMTAP_DIR": f"{link}{behind}"}), "blocked", "dumps") == []
+
+
+def test_a_share_of_no_jobs_is_no_recording():
+    assert any("COMMTAP_SHARE is 0" in text for text in said(doctor("true", environment={"COMMTAP_SHARE": "0"}, codes=(0, 1)),
+                                                            "blocked", "knobs"))
+    assert any("5 % of the jobs" in text for text in said(doctor("true", environment={"COMMTAP_SHARE": "5"}), "part", "knobs"))

@@ -2,8 +2,11 @@
 #
 # commtap list and prune on what real jobs leave.
 # Must not live here: which jobs go, links and exchanged directories (test/unit/test_fleet.c).
+import os
+import pwd
 import re
 import shutil
+import subprocess
 
 import pytest
 
@@ -64,3 +67,14 @@ def test_what_many_threads_removed_is_said_in_order(tmp_path):
     assert [re.match(r"removed (\S+) run ", line).group(1) for line in removed[:-1]] == listed
     assert [line.replace("would remove ", "removed ") for line in planned[:-1]] == removed[:-1]
     assert f"{many}: 200 of 200 jobs removed" in removed[-1] and list(many.iterdir()) == []
+
+
+def test_who_ran_a_job(tmp_path):
+    """Slurm's word comes first, which holds in its prologs and epilogs, too; who has no name in the environment has one."""
+    jobs.need_mpi("openmpi")
+    for user, environment in (("ada", {"SLURM_JOB_USER": "ada", "USER": "root"}), ("eve", {"USER": "eve"}), ("0", {})):
+        clean = {key: value for key, value in jobs.clean_environment().items() if key not in ("USER", "LOGNAME")}
+        subprocess.run([jobs.program("openmpi", "pcontrol")], check=True, stdout=subprocess.DEVNULL, timeout=60, env={
+            **clean, **environment, "LD_PRELOAD": str(jobs.SHIM), "COMMTAP_DIR": f"{tmp_path}/%u"})
+        (job,) = jobs.document("list", tmp_path / user)["jobs"]
+        assert job["user"] == (pwd.getpwuid(os.getuid()).pw_name if user == "0" else user)

@@ -257,6 +257,28 @@ static void short_jobs_go_that_ended_well(void **state) {
     expect(&rules, "ss-");
 }
 
+/* What a copy of its files was made at says nothing. */
+static void how_long_a_job_ran_is_told_by_its_dumps(void **state) {
+    (void)state;
+    struct prune_rules rules = nothing;
+    char path[256];
+    struct dump_builder *builder = dump_builder_new(&(struct dump_plan){.rank = 0, .world_size = 1});
+    struct dump_header *header = dump_builder_header(builder);
+    header->process_start_realtime_ns = (uint64_t)start;
+    header->tick_hz_hint = 2000000000;
+    header->activated_ticks = 1000;
+    header->exited_ticks = 1000 + UINT64_C(2000000000) * 20;
+    header->state |= STATE_EXITED;
+    strcpy(header->run_id, "copied");
+    snprintf(path, sizeof path, "%s/commtap.copied.00000000000000aa.ct", directory);
+    assert_int_equal(dump_builder_write(builder, path, 0), 0);
+    dump_builder_free(builder);
+    rules.shorter_ns = 10 * second;
+    expect(&rules, "-");
+    rules.shorter_ns = 21 * second;
+    expect(&rules, "s");
+}
+
 static void the_oldest_make_room(void **state) {
     (void)state;
     struct prune_rules rules = nothing;
@@ -492,6 +514,7 @@ int main(void) {
         IN_A_DIRECTORY(links_are_not_followed),
         IN_A_DIRECTORY(old_jobs_go_by_their_last_change),
         IN_A_DIRECTORY(short_jobs_go_that_ended_well),
+        IN_A_DIRECTORY(how_long_a_job_ran_is_told_by_its_dumps),
         IN_A_DIRECTORY(the_oldest_make_room),
         IN_A_DIRECTORY(whoever_may_still_run_stays),
         IN_A_DIRECTORY(a_running_job_stays_whatever_is_said),
