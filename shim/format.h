@@ -298,6 +298,10 @@ struct dump_header {
 
     /* since 2.9 */
     uint64_t pid_namespace; /* inode number of the one that `pid` belongs to; 0: not known */
+
+    /* since 2.13 */
+    uint32_t batch_starts; /* how often the batch system has started the job, this time included; 0: not known */
+    uint32_t starts_reserved;
 };
 
 enum gpu_timing {

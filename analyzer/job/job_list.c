@@ -107,12 +107,24 @@ static void order_run(struct listed_job *jobs, size_t count, const struct dump_s
 
 /* ---- jobs that their batch system started again ------------------------------------------------ */
 
-/* A requeued job has its number still, and another restart count; its launches have run ids of their own. What
- * torchrun counts are not restarts of the batch system's job. */
+static bool is_torchruns(const struct dump *dump) {
+    return strcmp(dump->launcher, LAUNCHER_TORCHRUN) == 0;
+}
+
+/* Restarts by the batch system; -1: not known. What torchrun counts are none. */
+static int64_t requeues_of(const struct dump *dump) {
+    return dump->batch_starts > 0 ? (int64_t)dump->batch_starts - 1
+           : is_torchruns(dump)   ? -1
+                                  : (int64_t)dump->generation;
+}
+
+/* A requeued job has its number still, and another restart count; its launches have run ids of their own. Of several
+ * torchruns in one job, each with a rendezvous of its own, the same command is the same one. */
 static bool is_requeued(const struct dump *a, const struct dump *b) {
-    return a->job_id[0] && a->generation != b->generation && strcmp(a->job_id, b->job_id) == 0 &&
-           strcmp(a->user, b->user) == 0 && strcmp(a->launcher, LAUNCHER_TORCHRUN) != 0 &&
-           strcmp(b->launcher, LAUNCHER_TORCHRUN) != 0;
+    int64_t left = requeues_of(a), right = requeues_of(b);
+    return a->job_id[0] && left >= 0 && right >= 0 && left != right && strcmp(a->job_id, b->job_id) == 0 &&
+           strcmp(a->user, b->user) == 0 && is_torchruns(a) == is_torchruns(b) &&
+           (!is_torchruns(a) || strcmp(a->command, b->command) == 0);
 }
 
 static bool same_starts(const struct dump *a, const struct dump *b) {
@@ -127,9 +139,9 @@ static const struct listed_job *requeued_before(const struct job_list *list, con
     for (size_t i = 0; i < list->count; i++) {
         const struct listed_job *job = &list->items[i];
         const struct dump *dump = set->dumps[job->first];
-        if (!same_run(dump, mine) && dump->generation < mine->generation && is_requeued(dump, mine) &&
-            (!before || dump->generation > set->dumps[before->first]->generation ||
-             (dump->generation == set->dumps[before->first]->generation && job->generation > before->generation)))
+        int64_t requeues = requeues_of(dump), latest = before ? requeues_of(set->dumps[before->first]) : -1;
+        if (!same_run(dump, mine) && requeues < requeues_of(mine) && is_requeued(dump, mine) &&
+            (requeues > latest || (requeues == latest && job->generation > before->generation)))
             before = job;
     }
     return before;
@@ -155,15 +167,15 @@ static size_t jobs_of_run(const struct job_list *list, const struct dump_set *se
 
 /* Goes on with the numbers of the start before, beginning with the runs that were restarted least. */
 static void number_requeued(struct job_list *list, const struct dump_set *set) {
-    uint32_t most = 0;
+    int64_t most = 0;
     for (size_t i = 0; i < list->count; i++) {
         const struct dump *dump = set->dumps[list->items[i].first];
-        most = dump->job_id[0] && dump->generation > most ? dump->generation : most;
+        most = dump->job_id[0] && requeues_of(dump) > most ? requeues_of(dump) : most;
     }
-    for (uint32_t restarts = 1; restarts <= most && restarts <= REQUEUES_MOST; restarts++)
+    for (int64_t restarts = 1; restarts <= most && restarts <= REQUEUES_MOST; restarts++)
         for (size_t first = 0, count; first < list->count; first += count) {
             count = jobs_of_run(list, set, first);
-            const struct listed_job *before = set->dumps[list->items[first].first]->generation == restarts
+            const struct listed_job *before = requeues_of(set->dumps[list->items[first].first]) == restarts
                                                   ? requeued_before(list, set, &list->items[first])
                                                   : NULL;
             if (before)

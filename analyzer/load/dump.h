@@ -122,6 +122,7 @@ struct dump {
     struct order_answer order_answer;
     struct own_cost own_cost;
     uint64_t pid_namespace; /* of the process; 0: not known */
+    uint32_t batch_starts;  /* format.h */
 
     const struct call_name *calls; /* by file order; dumps with equal lists share one */
     uint32_t call_count;

@@ -116,6 +116,7 @@ static void copy_identity(struct dump *dump) {
     copy_orders(dump, header);
     dump->own_cost = header->own_cost;
     dump->pid_namespace = header->pid_namespace;
+    dump->batch_starts = header->batch_starts;
 }
 
 /* ---- what the sections hold --------------------------------------------------------------------------------- */

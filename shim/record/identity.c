@@ -178,6 +178,12 @@ static uint32_t restarts(void) {
     return (uint32_t)environment_number("TORCHELASTIC_RESTART_COUNT", environment_number("SLURM_RESTART_COUNT", 0));
 }
 
+/* Slurm counts a job's restarts beside its number, from the second start on. */
+static uint32_t batch_starts(void) {
+    int32_t count = environment_number("SLURM_RESTART_COUNT", 0);
+    return environment("SLURM_JOB_ID") && count < INT32_MAX ? (uint32_t)count + 1 : 0;
+}
+
 static uint64_t job_hash(const struct launcher *launcher, const char *host) {
     uint64_t h = hash_text(0, "commtap job"), parent = parent_hash();
     if (named_by_launcher(launcher, &h))
@@ -293,6 +299,7 @@ void identity_fill(struct dump_header *header, const char *run_id_knob, bool arg
     header->local_size = launcher ? environment_number(launcher->local_size, RANK_UNKNOWN) : RANK_UNKNOWN;
     header->rank_source = header->rank >= 0 ? RANK_FROM_LAUNCHER : RANK_FROM_NOWHERE;
     header->generation = restarts();
+    header->batch_starts = batch_starts();
     copy_text(header->launcher, sizeof header->launcher, launcher ? launcher->name : "");
     uint64_t job = job_hash(launcher, header->host), start = start_hash(launcher, job);
     set_run_id(header->run_id, sizeof header->run_id, run_id_knob, is_nameless(launcher) ? start : job);

@@ -23,7 +23,7 @@ CALLER_OF = {"mpi": "MPI_Allreduce", "nccl": "ncclAllReduce", "polls": "MPI_Test
 # Places in struct dump_header and struct section (shim/format.h).
 VERSION, HEADER_BYTES, SECTION_LIMIT, SECTIONS = 8, 16, 1600, 1608
 HEADER_END = 6728  # of 1.0
-HEADER_BYTES_KNOWN = 8544  # of this version
+HEADER_BYTES_KNOWN = 8552  # of this version
 SECTION = struct.Struct("<IIQQII")  # kind, index, offset, bytes, count, item_bytes
 ALIGN = 65536
 KINDS_OF_ONE_LENGTH = {6, 7, 9, 17}  # definitions, windows, rings, ring pages: the same within a major version

@@ -157,6 +157,24 @@ def test_each_node_may_have_a_commtap_run_of_its_own(tmp_path):
     assert (job["ranks_seen"], job["missing_ranks"]) == (4, [])
 
 
+def test_a_requeued_torchrun_with_a_rendezvous_of_its_own_each_time_is_one(tmp_path):
+    """Two torchruns side by side in one batch job, which starts again: each goes on where the same command was."""
+    dumps = tmp_path / "dumps"
+    for start in range(2):
+        workers = [subprocess.Popen([nccl.PROGRAMS / "train", "--steps", steps], env=nccl.environment(
+            rank, 2, dumps, TRAIN_ID_FILE=str(tmp_path / f"id.{start}.{steps}"), MASTER_PORT=str(40000 + 10 * start + int(steps)),
+            SLURM_JOB_ID="4711", TORCHELASTIC_RUN_ID=f"drawn-{start}-{steps}", TORCHELASTIC_RESTART_COUNT="0",
+            **({"SLURM_RESTART_COUNT": str(start)} if start else {}))) for steps in ("20", "30") for rank in range(2)]
+        assert [worker.wait(timeout=60) for worker in workers] == [0] * 4
+    listed = jobs.report(dumps)["jobs"]
+    assert len(listed) == 4
+    for steps in ("20", "30"):
+        (newest,) = [job["id"] for job in listed if job["generation"] == 1 and f"--steps {steps}" in job["command"]]
+        rows = jobs.document("report", "--run", newest, dumps)["generations"]
+        assert [(row["generation"], row["ranks_seen"]) for row in rows] == [(0, 2), (1, 2)], rows
+        assert rows[1]["gap_seconds"] > 0
+
+
 def start_under_agents(folder, start, counts):
     """Two of torchrun's agents with two workers each, on the stand-in: each counts the restarts that it made by itself."""
     ids = folder / f"id.{start}"
