@@ -131,6 +131,15 @@ static uint64_t most_waited_ns(const struct live_counters *now, const struct liv
     return most;
 }
 
+/* How long a GPU waits for communication is told by the streams that wait for it, as each wait ends. Where none ever
+ * did, or nothing ended on the GPU, a rank that waits there cannot be told from one that does not. */
+static bool waits_unseen(const struct live_counters *now, const struct live_counters *then) {
+    bool told = false;
+    for (size_t i = 0; i < LIVE_DEVICES_MAX; i++)
+        told |= now->exposed_ns[i] > 0;
+    return now->enqueued_bytes > 0 && !(told && now->device_bytes > then->device_bytes);
+}
+
 static void set_rates(struct live_counters *now, const struct live_counters *then) {
     double seconds = (double)now->interval_ns / 1e9;
     uint64_t enqueued = more(now->enqueued_bytes, then->enqueued_bytes);
@@ -139,7 +148,7 @@ static void set_rates(struct live_counters *now, const struct live_counters *the
     now->calls_per_s = (double)more(now->calls, then->calls) / seconds;
     now->bytes_per_s =
         ((double)more(now->mpi_bytes, then->mpi_bytes) + (double)(enqueued > device ? enqueued : device)) / seconds;
-    now->wait_share = now->shared ? -1 : share < 1 ? share : 1;
+    now->wait_share = now->shared || (share <= 0 && waits_unseen(now, then)) ? -1 : share < 1 ? share : 1;
 }
 
 static void compare(struct live_counters *now, const struct live_counters *then) {

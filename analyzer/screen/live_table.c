@@ -57,7 +57,7 @@ const struct column live_columns[] = {
      .doc = "bytes of these, as commtap summary counts them; of GPUs' operations as they end where those are timed"},
     {"wait_share", "wait", LOOK_PERCENT, .value = value_wait,
      .doc = "share of the time in calls that wait for others, or that a GPU's streams waited for communication: of the "
-            "thread or GPU that waited most"},
+            "thread or GPU that waited most; unknown where no stream tells how long it waits"},
     {"waits_for", "waits for", .left = true, .value = value_waits_for,
      .doc = "ranks without which its call cannot end"},
     {"waited_by", "awaited by", .value = value_waited_by, .doc = "how many ranks wait for it"},

@@ -256,6 +256,28 @@ static void what_a_gpu_does_counts_once(void **state) {
     assert_close(row(0)->calls_per_s, 1);
     assert_close(row(0)->bytes_per_s, 3000);
     assert_close(row(0)->wait_share, 0.25);
+    timed->bytes_total += 1000; /* what ended now, nobody waited for */
+    look(14 * SECOND);
+    assert_close(row(0)->wait_share, 0);
+    look(16 * SECOND); /* nothing ended: it may wait */
+    assert_true(row(0)->wait_share < 0);
+}
+
+static void a_gpu_whose_streams_never_waited_does_not_tell(void **state) {
+    (void)state;
+    struct operation_row *timed = dump_builder_operation(j.builders[0], 1);
+    dump_builder_device(j.builders[0], 1, 1);
+    j.rows[0]->call = BUILDER_NCCL_ALL_REDUCE;
+    *timed = *j.rows[0];
+    timed->source = SOURCE_GPU_EVENT;
+    dump_builder_lane(j.builders[0], 1)->device = 1;
+    open_job(RANKS);
+    look(10 * SECOND);
+    j.rows[0]->bytes_total += 2000;
+    timed->bytes_total += 2000;
+    look(12 * SECOND);
+    assert_true(row(0)->wait_share < 0);
+    assert_close(row(1)->wait_share, 0); /* MPI alone */
 }
 
 static void a_copy_that_was_not_taken_anew_keeps_its_rates(void **state) {
@@ -574,6 +596,7 @@ int main(void) {
         TEST(a_call_that_lasts_counts_as_far_as_it_came),
         TEST(of_several_threads_the_one_that_waits_most_counts),
         TEST(what_a_gpu_does_counts_once),
+        TEST(a_gpu_whose_streams_never_waited_does_not_tell),
         TEST(a_copy_that_was_not_taken_anew_keeps_its_rates),
         TEST(a_process_is_known_again_at_another_place),
         TEST(who_makes_no_call_computes),
