@@ -96,7 +96,7 @@ static void add_ordered_filter(struct findings *findings, const struct job *job)
         findings_add(findings, FINDING_FILTERED,
                      "commtap ctl changed on %zu rank%s what is recorded, last to the functions %.200s: of others the "
                      "totals hold a part or nothing, and time spent in them counts as the rank's own work meanwhile.",
-                     ranks, ranks > 1 ? "s" : "", first->order_wishes.operations);
+                     ranks, ranks > 1 ? "s" : "", first->ordered_operations);
 }
 
 static void add_left_out(struct findings *findings, const struct own_cost_sums *sums) {

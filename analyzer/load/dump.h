@@ -110,15 +110,14 @@ struct dump {
     const uint8_t *base;
     size_t bytes;
     const struct dump_header *header;
-    char run_id[65], host[65], boot_id[41], command[513], library[193], launcher[33], trouble[129], writer[33];
-    char job_id[65], user[33], working_directory[513], library_version[129], operations[257], nccl_library[129];
-    char region[129];
+    const char *run_id, *host, *boot_id, *command, *library, *launcher, *trouble, *writer; /* never NULL */
+    const char *job_id, *user, *working_directory, *library_version, *operations, *nccl_library, *region;
 
     /* behind the header's section table, which is cut off with what follows once the dump is open */
     uint64_t cpus[CPU_MASK_WORDS], unseen_calls;
     uint32_t unseen_call, pauses;
-    struct order_wishes order_wishes; /* the texts are terminated */
-    uint32_t lived_on_ms;             /* format.h */
+    const char *ordered_stack, *ordered_operations; /* by commtap ctl (struct order_wishes); never NULL */
+    uint32_t lived_on_ms;                           /* format.h */
     struct order_answer order_answer;
     struct own_cost own_cost;
     uint64_t pid_namespace; /* of the process; 0: not known */

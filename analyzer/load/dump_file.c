@@ -74,49 +74,71 @@ static bool check_header(struct dump *dump, const struct dump_header *header) {
     return dump->header != NULL;
 }
 
-static void copy_text(char *to, const char *from, size_t bytes) {
-    size_t length = strnlen(from, bytes);
-    memcpy(to, from, length);
-    to[length] = '\0';
+/* Texts of the header, of which the dump has copies. */
+#define TEXT(FIELD, FROM)                                                                                              \
+    { offsetof(struct dump, FIELD), offsetof(struct dump_header, FROM), sizeof(((struct dump_header *)0)->FROM) }
+static const struct {
+    size_t to, from, most;
+} texts[] = {TEXT(run_id, run_id),
+             TEXT(host, host),
+             TEXT(boot_id, boot_id),
+             TEXT(command, command),
+             TEXT(library, library),
+             TEXT(launcher, launcher),
+             TEXT(trouble, trouble),
+             TEXT(writer, writer),
+             TEXT(job_id, job_id),
+             TEXT(user, user),
+             TEXT(working_directory, working_directory),
+             TEXT(library_version, library_version),
+             TEXT(operations, operations),
+             TEXT(region, region),
+             TEXT(nccl_library, nccl_library),
+             TEXT(ordered_stack, order_wishes.stack),
+             TEXT(ordered_operations, order_wishes.operations)};
+enum { TEXTS = sizeof texts / sizeof *texts };
+
+static void set_text(struct dump *dump, size_t i, const char *text) {
+    memcpy((char *)dump + texts[i].to, &text, sizeof text);
 }
 
-static void copy_orders(struct dump *dump, const struct dump_header *header) {
-    struct order_wishes *wishes = &dump->order_wishes;
-    *wishes = header->order_wishes;
-    wishes->verbose[sizeof wishes->verbose - 1] = '\0';
-    wishes->stack[sizeof wishes->stack - 1] = '\0';
-    wishes->operations[sizeof wishes->operations - 1] = '\0';
-    dump->order_answer = header->order_answer;
-    dump->lived_on_ms = header->lived_on_ms;
+static void no_texts(struct dump *dump) {
+    for (size_t i = 0; i < TEXTS; i++)
+        set_text(dump, i, "");
 }
 
-static void copy_identity(struct dump *dump) {
-    const struct dump_header *header = dump->header;
+/* In one block, as long as they are: there may be a hundred thousand dumps. False: memory is short. */
+static bool copy_texts(struct loaded *loaded) {
+    const char *header = (const char *)loaded->header;
+    size_t bytes = 0;
+    for (size_t i = 0; i < TEXTS; i++)
+        bytes += strnlen(header + texts[i].from, texts[i].most) + 1;
+    char *to = loaded->texts = malloc(bytes);
+    for (size_t i = 0; to && i < TEXTS; i++) {
+        size_t length = strnlen(header + texts[i].from, texts[i].most);
+        memcpy(to, header + texts[i].from, length);
+        to[length] = '\0';
+        set_text(&loaded->dump, i, to);
+        to += length + 1;
+    }
+    return loaded->texts != NULL;
+}
+
+static bool copy_identity(struct loaded *loaded) {
+    struct dump *dump = &loaded->dump;
+    const struct dump_header *header = loaded->header;
     dump->world_id = header->world_id;
     dump->generation = header->generation;
-    copy_text(dump->run_id, header->run_id, sizeof header->run_id);
-    copy_text(dump->host, header->host, sizeof header->host);
-    copy_text(dump->boot_id, header->boot_id, sizeof header->boot_id);
-    copy_text(dump->command, header->command, sizeof header->command);
-    copy_text(dump->library, header->library, sizeof header->library);
-    copy_text(dump->launcher, header->launcher, sizeof header->launcher);
-    copy_text(dump->trouble, header->trouble, sizeof header->trouble);
-    copy_text(dump->writer, header->writer, sizeof header->writer);
-    copy_text(dump->job_id, header->job_id, sizeof header->job_id);
-    copy_text(dump->user, header->user, sizeof header->user);
-    copy_text(dump->working_directory, header->working_directory, sizeof header->working_directory);
-    copy_text(dump->library_version, header->library_version, sizeof header->library_version);
-    copy_text(dump->operations, header->operations, sizeof header->operations);
-    copy_text(dump->region, header->region, sizeof header->region);
-    copy_text(dump->nccl_library, header->nccl_library, sizeof header->nccl_library);
     memcpy(dump->cpus, header->cpus, sizeof dump->cpus);
     dump->unseen_calls = header->unseen_calls;
     dump->unseen_call = header->unseen_call;
     dump->pauses = header->pauses;
-    copy_orders(dump, header);
+    dump->order_answer = header->order_answer;
+    dump->lived_on_ms = header->lived_on_ms;
     dump->own_cost = header->own_cost;
     dump->pid_namespace = header->pid_namespace;
     dump->batch_starts = header->batch_starts;
+    return copy_texts(loaded);
 }
 
 /* ---- what the sections hold --------------------------------------------------------------------------------- */
@@ -462,6 +484,9 @@ static void drop_what_was_taken(struct loaded *loaded, const struct views *views
         if (section->kind == SECTION_CALLS || section->kind == SECTION_DEFINITIONS || section->kind == SECTION_ANCHORS)
             mapping_drop(&loaded->mapping, section->offset, section->bytes);
     }
+    loaded->header_dropped = loaded->mapping.way == MAPPING_COPIED && loaded->header->state & STATE_EXITED;
+    if (loaded->header_dropped)
+        mapping_drop(&loaded->mapping, 0, loaded->header->header_bytes);
 }
 
 static bool complete_sections(struct loaded *loaded, const struct views *views) {
@@ -515,6 +540,7 @@ static struct loaded *new_loaded(const char *path) {
     loaded->dump.lanes = calloc(DUMP_LANES_MAX, sizeof *loaded->dump.lanes);
     loaded->rings = calloc(DUMP_LANES_MAX, sizeof *loaded->rings);
     loaded->ring_count = DUMP_LANES_MAX;
+    no_texts(&loaded->dump);
     if (loaded->dump.path && loaded->dump.lanes && loaded->rings)
         return loaded;
     dump_close(&loaded->dump);
@@ -593,8 +619,7 @@ static struct dump *load(struct loaded *loaded) {
         if (!check_header(dump, loaded->header))
             return dump;
         drop_impossible_numbers(dump, loaded->header);
-        copy_identity(dump);
-        enough_memory = load_sections(loaded) && trim(loaded);
+        enough_memory = copy_identity(loaded) && load_sections(loaded) && trim(loaded);
     }
     if (enough_memory)
         return dump;
@@ -664,6 +689,7 @@ void dump_close(struct dump *dump) {
     free(dump->path);
     free(dump->lanes);
     free(loaded->header);
+    free(loaded->texts);
     free(loaded->areas);
     free(loaded);
 }

@@ -461,7 +461,7 @@ static void check_sums(struct dump *dump, uint32_t number, const struct lane_sum
                     "lane %u wrote %llu records, its table of operations counts %llu calls: sums are incomplete",
                     number, (unsigned long long)lane->state->head,
                     (unsigned long long)sums->calls + lane->state->operations_lost);
-    if (!lane->state->device && dump->stack_count > 0 && !dump->order_wishes.stack[0] && sites_are_missing(lane, sums))
+    if (!lane->state->device && dump->stack_count > 0 && !dump->ordered_stack[0] && sites_are_missing(lane, sums))
         problem_add(dump, false, lane->sites ? dump_offset_of(dump, lane->sites) : table,
                     "lane %u counts %llu calls, its table of call sites %llu: call sites are incomplete", number,
                     (unsigned long long)sums->calls, (unsigned long long)sums->sites + lane->state->sites_lost);

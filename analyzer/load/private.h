@@ -73,6 +73,8 @@ struct loaded {
     struct dump dump;
     struct mapping mapping;     /* not open when the bytes belong to the caller */
     struct dump_header *header; /* the dump's own */
+    char *texts;                /* that its texts lie in */
+    bool header_dropped;        /* the mapping is without it: its process has ended, and nothing in it changes */
     uint64_t section_table;     /* fingerprint of the file's, which the dump's own header does without */
     struct area *areas;         /* definitions, by index; their bytes are the dump's own copies */
     size_t area_count;

@@ -44,7 +44,7 @@ static struct loaded *owner_of(struct dump *dump) {
 void dump_refresh(struct dump *dump) {
     struct loaded *loaded = owner_of(dump);
     struct dump_header now = {0};
-    if (!dump->header)
+    if (!dump->header || loaded->header_dropped)
         return;
     mapping_reread(&loaded->mapping, dump->path);
     sections_refresh(loaded);
@@ -113,7 +113,7 @@ bool dump_refresh_counters(struct dump *dump) {
     struct loaded *loaded = owner_of(dump);
     const struct dump *whole = &loaded->dump;
     struct dump_header now = {0};
-    if (!dump->header)
+    if (!dump->header || loaded->header_dropped)
         return true;
     reread_counters(loaded);
     sections_refresh(loaded);

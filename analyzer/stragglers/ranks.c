@@ -25,14 +25,27 @@ static const struct {
     [CLASS_GROUP] = {true, true, false},
 };
 
+enum { BINS_FIRST = 8 }; /* many jobs are short, and their ranks many */
+
+static bool make_room(struct rank_bins *bins, uint32_t wanted) {
+    uint32_t room = bins->room ? bins->room : BINS_FIRST;
+    while (room < wanted)
+        room *= 2;
+    room = room < bins->capacity ? room : bins->capacity;
+    int64_t *self_ns = realloc(bins->self_ns, room * sizeof *self_ns);
+    bins->self_ns = self_ns ? self_ns : bins->self_ns;
+    uint32_t *calls = self_ns ? realloc(bins->calls, room * sizeof *calls) : NULL;
+    bins->calls = calls ? calls : bins->calls;
+    bins->room = calls ? room : bins->room;
+    return calls != NULL;
+}
+
 bool rank_times_init(struct rank_times *times, const struct cut *cut, uint32_t bins, uint32_t segments, bool device) {
     *times = (struct rank_times){.from_ns = INT64_MAX, .to_ns = INT64_MIN, .cut = *cut, .device = device};
     if (cut->kind == CUT_NONE)
         return true;
     times->bins.capacity = bins;
-    times->bins.self_ns = calloc(bins, sizeof *times->bins.self_ns);
-    times->bins.calls = calloc(bins, sizeof *times->bins.calls);
-    return sampled_collectives_init(&times->sampled, segments) && times->bins.self_ns && times->bins.calls;
+    return sampled_collectives_init(&times->sampled, segments) && make_room(&times->bins, BINS_FIRST);
 }
 
 void rank_times_free(struct rank_times *times) {
@@ -70,8 +83,10 @@ static void add_to_bins(struct rank_bins *bins, uint32_t seq, int64_t self, unsi
         bins->first = seq >> bins->shift;
     if (seq >> bins->shift < bins->first) /* numbers rise; one that does not is damage */
         return;
-    while ((seq >> bins->shift) - bins->first >= bins->capacity)
-        rank_bins_coarsen(bins, bins->shift + 1);
+    while (
+        (seq >> bins->shift) - bins->first >= bins->capacity ||
+        ((seq >> bins->shift) - bins->first >= bins->room && !make_room(bins, (seq >> bins->shift) - bins->first + 1)))
+        rank_bins_coarsen(bins, bins->shift + 1); /* where memory is short, too */
     uint32_t at = (seq >> bins->shift) - bins->first;
     while (bins->count <= at) {
         bins->self_ns[bins->count] = 0;
@@ -225,7 +240,7 @@ static void rank_bins_parcel(struct rank_bins *bins, struct parcel *parcel) {
     parcel_field(parcel, &bins->shift);
     parcel_field(parcel, &bins->first);
     parcel_field(parcel, &bins->count);
-    if (bins->count > bins->capacity) {
+    if (bins->count > bins->capacity || (bins->count > bins->room && !make_room(bins, bins->count))) {
         bins->count = 0;
         parcel->failed = true;
     }

@@ -15,8 +15,8 @@
  * stretch's >> shift, so bins of equal shift are the same on every rank. */
 struct rank_bins {
     unsigned shift;
-    uint32_t first; /* number of bin 0 */
-    uint32_t count, capacity;
+    uint32_t first;                 /* number of bin 0 */
+    uint32_t count, room, capacity; /* room: that there is memory for, which grows up to the capacity */
     int64_t *self_ns;
     uint32_t *calls; /* stretches counted in the bin */
 };

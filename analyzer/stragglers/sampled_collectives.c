@@ -4,10 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool make_room(struct sampled_collectives *sampled, uint32_t wanted) {
+    uint32_t room = sampled->room ? sampled->room : 1;
+    while (room < wanted)
+        room *= 2;
+    room = room < sampled->capacity ? room : sampled->capacity;
+    int64_t *self_ns = realloc(sampled->self_ns, (size_t)room * SAMPLED_SEGMENT * sizeof *self_ns);
+    sampled->self_ns = self_ns ? self_ns : sampled->self_ns;
+    sampled->room = self_ns ? room : sampled->room;
+    return self_ns != NULL;
+}
+
 bool sampled_collectives_init(struct sampled_collectives *sampled, uint32_t segments) {
-    *sampled = (struct sampled_collectives){
-        .capacity = segments, .self_ns = malloc((size_t)segments * SAMPLED_SEGMENT * sizeof *sampled->self_ns)};
-    return sampled->self_ns != NULL;
+    *sampled = (struct sampled_collectives){.capacity = segments};
+    return make_room(sampled, 1);
 }
 
 void sampled_collectives_free(struct sampled_collectives *sampled) {
@@ -33,8 +43,10 @@ void sampled_collectives_add(struct sampled_collectives *sampled, uint32_t seq, 
     uint32_t segment = seq / SAMPLED_SEGMENT;
     if (sampled->count > 0 && segment >> sampled->thin < sampled->first) /* numbers rise; one that does not is damage */
         return;
-    while (sampled->count > 0 && (segment >> sampled->thin) - sampled->first >= sampled->capacity)
-        sampled_collectives_thin(sampled, sampled->thin + 1);
+    while (sampled->count > 0 && (segment >> sampled->thin) - sampled->first >= sampled->room &&
+           ((segment >> sampled->thin) - sampled->first >= sampled->capacity ||
+            !make_room(sampled, (segment >> sampled->thin) - sampled->first + 1)))
+        sampled_collectives_thin(sampled, sampled->thin + 1); /* where memory is short, too */
     if (segment & ((UINT32_C(1) << sampled->thin) - 1))
         return;
     if (sampled->count == 0)
@@ -52,7 +64,7 @@ void sampled_collectives_parcel(struct sampled_collectives *sampled, struct parc
     parcel_field(parcel, &sampled->thin);
     parcel_field(parcel, &sampled->first);
     parcel_field(parcel, &sampled->count);
-    if (sampled->count > sampled->capacity) {
+    if (sampled->count > sampled->capacity || (sampled->count > sampled->room && !make_room(sampled, sampled->count))) {
         sampled->count = 0;
         parcel->failed = true;
     }

@@ -25,10 +25,11 @@ struct sampled_collectives {
     unsigned thin;
     uint32_t first;           /* number of the first segment >> thin */
     uint32_t count, capacity; /* segments */
+    uint32_t room;            /* segments that there is memory for, which grows up to the capacity */
     int64_t *self_ns;         /* SAMPLED_SEGMENT for each segment */
 };
 
-/* Room for `segments` >= 2. Returns false when memory is short. Freed with sampled_collectives_free. */
+/* For up to `segments` >= 2. Returns false when memory is short. Freed with sampled_collectives_free. */
 bool sampled_collectives_init(struct sampled_collectives *sampled, uint32_t segments);
 void sampled_collectives_free(struct sampled_collectives *sampled);
 

@@ -19,11 +19,12 @@ static void follow(struct generation_row rows[2], const char *before, const char
     static struct dump dumps[RANKS_MAX];
     static struct dump *pointers[RANKS_MAX];
     static bool duplicate[RANKS_MAX];
+    static char hosts[RANKS_MAX][2];
     static struct listed_job jobs[2];
     size_t first = strlen(before), count = first + strlen(now);
     for (size_t i = 0; i < count; i++) {
-        dumps[i] = (struct dump){0};
-        dumps[i].host[0] = i < first ? before[i] : now[i - first];
+        hosts[i][0] = i < first ? before[i] : now[i - first];
+        dumps[i] = (struct dump){.host = hosts[i]};
         pointers[i] = &dumps[i];
     }
     const struct dump_set set = {.dumps = pointers, .duplicate = duplicate, .count = count};

@@ -167,8 +167,8 @@ static void starts_of_a_requeued_job_are_numbered(void **state) {
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
         put_for(&shelf, &starts[i].item, starts[i].from, starts[i].ends);
         struct dump *dump = shelf.dumps[i];
-        strcpy(dump->job_id, starts[i].job_id);
-        strcpy(dump->launcher, starts[i].launcher);
+        dump->job_id = starts[i].job_id;
+        dump->launcher = starts[i].launcher;
     }
     assert_int_equal(job_select(&job, &shelf.set, "a", NULL), 0);
     const struct listed_job *listed = job.list.items;

@@ -313,22 +313,20 @@ static void three_of_a_class_can_take_turns(void **state) {
 static void a_long_start_does_not_eat_the_batches(void **state) {
     (void)state;
     enum { BINS = 41 };
-    struct rank_times times[2];
+    int64_t self_ns[BINS];
+    uint32_t calls[BINS];
+    for (unsigned i = 0; i < BINS; i++) {
+        self_ns[i] = i ? 1000000 : 1000000000;
+        calls[i] = 1;
+    }
+    const struct rank_bins bins = {.count = BINS, .room = BINS, .capacity = BINS, .self_ns = self_ns, .calls = calls};
+    const struct cut cut = {.kind = CUT_COLLECTIVE};
+    struct rank_times times[2] = {{.bins = bins, .cut = cut}, {.bins = bins, .cut = cut}};
     size_t members[2] = {0, 1};
     struct time_batches batches;
-    for (unsigned r = 0; r < 2; r++) {
-        assert_true(rank_times_init(&times[r], &(struct cut){.kind = CUT_COLLECTIVE}, 64, 2, false));
-        times[r].bins.count = BINS;
-        for (unsigned i = 0; i < BINS; i++) {
-            times[r].bins.self_ns[i] = i ? 1000000 : 1000000000;
-            times[r].bins.calls[i] = 1;
-        }
-    }
     assert_true(time_batches_make(&batches, times, members, 2, TIME_BATCHES_MOST));
     assert_in_range(batches.count, TIME_BATCHES_MIN, TIME_BATCHES_MIN + 2);
     time_batches_free(&batches);
-    for (unsigned r = 0; r < 2; r++)
-        rank_times_free(&times[r]);
 }
 
 int main(void) {
