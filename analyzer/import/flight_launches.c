@@ -11,7 +11,6 @@
 #include "analyzer/base/grow.h"
 #include "analyzer/base/hash.h"
 #include "analyzer/base/hash_table.h"
-#include "analyzer/import/flight_fates.h"
 #include "analyzer/import/formats.h"
 
 /* What a group is launching, as far as the entries were gone through. */
@@ -22,11 +21,21 @@ struct open_launch {
 
 HASH_TABLE_OF_TEXTS(open_launches, struct open_launch);
 
+/* What became of entries that nothing closes, in a recorder that leaves out what had ended: each is a launch that has
+ * not ended, or a member that is left of one that has. */
+enum fate { FATE_UNKNOWN, FATE_OPEN, FATE_OVER };
+
+struct fates {
+    const struct flight_document *document;
+    uint8_t *by_status; /* per entry: what the state of its process group tells, an enum fate */
+    size_t front;       /* the first entry that is not one that has ended by that, though it was not seen to begin */
+};
+
 struct gathering {
     struct flight_document *document;
     uint32_t *next;
     struct hash_table open;
-    struct flight_fates fates; /* of a recorder of open operations */
+    struct fates fates; /* of a recorder of open operations */
     int32_t rank;
     flight_place place;
     void *context;
@@ -73,6 +82,96 @@ void flight_document_free(struct flight_document *document) {
     free(document->entries);
     free(document->statuses);
     *document = (struct flight_document){0};
+}
+
+/* ---- what was left over ----------------------------------------------------------------------- */
+
+/* A process group, as far as its entries were gone through, from the newest one back. */
+struct seen_group {
+    int64_t key;                        /* its number in the process */
+    const struct flight_status *status; /* NULL: there is none */
+    const struct flight_entry *newest;  /* NULL: none yet */
+    int64_t others[2];                  /* by what an entry is, collective or message: the largest number of the other
+                                           kind that those behind it have */
+};
+
+HASH_TABLE_OF(seen_groups, struct seen_group, int64_t);
+
+static bool take_statuses(struct hash_table *groups, const struct flight_document *document) {
+    for (size_t i = 0; i < document->status_count; i++) {
+        struct seen_group *group = seen_groups_add(groups, &document->statuses[i].group);
+        if (!group)
+            return false;
+        if (!group->status)
+            group->status = &document->statuses[i];
+    }
+    return true;
+}
+
+/* How far its group came: a number that the other kind has not reached is one of its own kind. */
+static enum fate fate_by_status(const struct seen_group *group, const struct flight_entry *entry) {
+    const struct flight_status *status = group->status;
+    const struct flight_entry *newest = group->newest ? group->newest : entry;
+    int64_t number = (int64_t)entry->event.order;
+    int64_t others =
+        group->newest && group->others[entry->message] > entry->others ? group->others[entry->message] : entry->others;
+    if (!status)
+        return FATE_UNKNOWN;
+    if (others == 0)
+        return status->completed >= number ? FATE_OVER : FATE_OPEN;
+    bool seen = status->enqueued == (int64_t)newest->event.order; /* nothing came after the newest entry */
+    if (seen && status->completed > others && status->completed >= number)
+        return FATE_OVER;
+    return seen && entry->message && newest == entry && status->completed != number ? FATE_OPEN : FATE_UNKNOWN;
+}
+
+static void see(struct seen_group *group, const struct flight_entry *entry) {
+    for (int message = 0; message < 2; message++) {
+        int64_t number = (bool)message == entry->message ? entry->others : (int64_t)entry->event.order;
+        if (!group->newest || number > group->others[message])
+            group->others[message] = number;
+    }
+    group->newest = group->newest ? group->newest : entry;
+}
+
+/* In time that grows as the entries do. False: memory is short. */
+static bool find_fates(struct fates *fates, const struct flight_document *document) {
+    struct hash_table groups = {0};
+    *fates = (struct fates){.document = document, .by_status = malloc(document->count + 1), .front = document->count};
+    bool done = fates->by_status && take_statuses(&groups, document);
+    for (size_t i = document->count; done && i-- > 0;) {
+        const struct flight_entry *entry = &document->entries[i];
+        struct seen_group *group = seen_groups_add(&groups, &entry->process_group);
+        done = group != NULL;
+        if (!done)
+            break;
+        fates->by_status[i] = (uint8_t)fate_by_status(group, entry);
+        if (entry->event.state != TRACE_POSTED || entry->closing || fates->by_status[i] != FATE_OVER)
+            fates->front = i;
+        see(group, entry);
+    }
+    hash_table_free(&groups);
+    return done;
+}
+
+static void free_fates(struct fates *fates) {
+    free(fates->by_status);
+    *fates = (struct fates){0};
+}
+
+/* Where starts are noted, what has not begun stands behind something. A launch that the next record follows has no
+ * other entries: a closing one were that record. Where that record had ended, and others come, the host went on: it was
+ * hardly held up before. */
+static enum fate fate_of(const struct fates *fates, uint32_t at) {
+    const struct flight_document *document = fates->document;
+    const struct flight_entry *entry = &document->entries[at], *next = entry + 1;
+    const struct flight_entry *end = document->entries + document->count;
+    if (entry->event.state != TRACE_POSTED || (next < end && next->record == entry->record + 1 && entry->record >= 0))
+        return FATE_OPEN;
+    if (document->timed && entry->message && at <= fates->front) /* a kernel of its own may hold up a collective */
+        return FATE_OVER;
+    enum fate fate = (enum fate)fates->by_status[at];
+    return fate == FATE_UNKNOWN && next < end ? FATE_OVER : fate;
 }
 
 /* ---- one launch ------------------------------------------------------------------------------ */
@@ -146,7 +245,7 @@ static bool place_unclosed(const struct gathering *g, const struct open_launch *
     bool several = launch->count > 1, only_open = g->document->only_open;
     if (several && !only_open)
         return true;
-    enum flight_fate fate = several ? FATE_OVER : only_open ? flight_fate_of(&g->fates, launch->first) : FATE_OPEN;
+    enum fate fate = several ? FATE_OVER : only_open ? fate_of(&g->fates, launch->first) : FATE_OPEN;
     uint32_t count = entries[launch->first].message ? launch->count : 1;
     for (uint32_t i = 0, at = launch->first; i < count; i++, at = g->next[at]) {
         struct trace_event event = entries[at].event;
@@ -218,13 +317,13 @@ void flight_document_look(struct flight_document *document) {
 bool flight_document_launches(struct flight_document *document, int32_t rank, flight_place place, void *context) {
     struct gathering g = {.document = document, .rank = rank, .place = place, .context = context};
     g.next = malloc((document->count + 1) * sizeof *g.next);
-    bool done = g.next && (!document->only_open || flight_fates_find(&g.fates, document));
+    bool done = g.next && (!document->only_open || find_fates(&g.fates, document));
     for (uint32_t i = 0; done && i < document->count; i++)
         done = take_entry(&g, i);
     const struct open_launch *launches = g.open.items;
     for (size_t i = 0; done && i < g.open.count; i++)
         done = launches[i].count == 0 || place_unclosed(&g, &launches[i]);
-    flight_fates_free(&g.fates);
+    free_fates(&g.fates);
     hash_table_free(&g.open);
     free(g.next);
     return done;
