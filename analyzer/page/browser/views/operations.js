@@ -37,9 +37,9 @@
     const noteShares = function (node) {
         const shares = d3.sum(commtap.block("report").summary, (row) => row.shared_times);
         if (shares > 0) {
-            node.append(commtap.element("p", {class: "note"}, "Times of " + commtap.format.number(shares, "GPU operation") + " are shares: " +
-                "NCCL ran several communicators of a group on one stream, and their common time is told by their numbers of " +
-                "operations. No bandwidth is told of them."));
+            node.append(commtap.element("p", {class: "note"}, "Times of " + commtap.format.number(shares, "GPU operation") +
+                " are shares: NCCL ran several communicators of a group on one stream, and their common time is told by " +
+                "their numbers of operations. No bandwidth is told of them."));
         }
     };
 
