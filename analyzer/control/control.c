@@ -110,11 +110,11 @@ void control_open(struct controlled *process, const struct dump *dump, enum proc
     snprintf(process->host, sizeof process->host, "%s", dump->host);
     if (!may_be_asked(process, dump, state))
         return;
+    process->here = process_here(dump);
     if (open_file(process, dump))
         control_read(process);
     else
         control_close(process);
-    process->here = process_here(dump);
 }
 
 void control_open_stub(struct controlled *process, const struct dump_stub *stub) {
