@@ -12,7 +12,7 @@ import test_nccl_calls as nccl
 CALLS = 20000
 UNREACHABLE, ROOMY = "0.0001", "100"
 SECONDS = 8  # a step lasts one at least
-KEPT = 0.25  # the budget is kept within 20 %; the rest is room for a busy machine
+KEPT = 1 / 3  # the budget is kept within 20 %; the rest is room for a busy machine, and half or twice of it fails
 
 
 def recorded(mpi, where, budget):
