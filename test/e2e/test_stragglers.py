@@ -52,7 +52,7 @@ def test_planted_rank_is_named(mpi, way, position, where):
                                          r"others \(median over the run: ([\d.]+) times", page).groups()
         assert seconds(work) > 1.1 * seconds(others) and float(factor) > 1.1
     else:  # on a busy machine not all of its steps stand out
-        assert straggler["when"]["slow_steps"] > STEPS / 2  # the program's: two are found in each where halves look alike
+        assert straggler["when"]["slow_steps"] > STEPS / 2  # of the program, which has two collectives in each
         assert re.search(rf"rank {slow} on .*? in \d+ of \d+ steps", page)
     pop = result["efficiencies"]
     assert pop["unknown_because"] is None and pop["load_balance"] < 0.9
