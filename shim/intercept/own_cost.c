@@ -6,11 +6,14 @@
 #include "shim/stacks/stacks.h"
 
 enum {
-    GAP_FIRST = 8,       /* calls from one that is measured to the next: so many at first, */
-    GAP_MOST = 1024,     /* and at most: measuring takes about half a microsecond */
-    SAMPLES_MS = 10,     /* measured calls need not be closer: 100 in a second take less than 0.01 % of it */
-    INTERRUPTED_US = 500 /* more than a call's work, even with a page fault; less than the kernel's shortest time slice
-                            (0.75 ms): the thread was taken off its processor */
+    GAP_FIRST = 8,        /* calls from one that is measured to the next: so many at first, */
+    GAP_MOST = 1024,      /* and at most: measuring takes about half a microsecond */
+    SAMPLES_MS = 10,      /* measured calls need not be closer: 100 in a second take less than 0.01 % of it */
+    INTERRUPTED_US = 500, /* more than a call's work, even with a page fault; less than the kernel's shortest time slice
+                             (0.75 ms): the thread was taken off its processor */
+    USUAL_TIMES = 32, /* a call that took more met with something rare, such as an interrupt or a stolen processor, */
+    USUAL_US = 5,     /* unless that is less than a page fault takes on a virtual machine; */
+    USUAL_OF = 8      /* usual is the mean of about so many measured calls */
 };
 
 static uint64_t of_second(uint32_t parts) {
@@ -110,6 +113,16 @@ static void choose_gap(struct measured_call *m, uint64_t now) {
     m->last = now;
 }
 
+/* Of what a measured call took: as much as the calls that it stands for may have taken as well. What is beyond that
+ * happened once: taken times hundreds of calls, a tenth of a millisecond would be the whole budget of a second. */
+static uint64_t usual_part(struct measured_call *m, uint64_t took) {
+    uint64_t most = m->usual * USUAL_TIMES, least = of_second(1000000 / USUAL_US);
+    uint64_t part = most < least ? least : most;
+    part = took < part ? took : part;
+    m->usual = (m->usual * (USUAL_OF - 1) + part) / USUAL_OF;
+    return part;
+}
+
 /* `took`: what commtap did in that call, and read the clock one time more than it does in others. */
 static void count_measured(struct measured_call *m, uint64_t took, uint64_t now) {
     struct own_cost *cost = &recorder.header->own_cost;
@@ -121,7 +134,8 @@ static void count_measured(struct measured_call *m, uint64_t took, uint64_t now)
         m->stands_for += m->drawn + 1;
         return;
     }
-    uint64_t spent = took * m->stands_for + m->rare_unaccounted;
+    uint64_t usual = usual_part(m, took);
+    uint64_t spent = usual * m->stands_for + (took - usual) + m->rare_unaccounted;
     __atomic_fetch_add(&cost->samples, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&cost->calls, m->stands_for, __ATOMIC_RELAXED);
     __atomic_fetch_add(&cost->ticks, spent, __ATOMIC_RELAXED);

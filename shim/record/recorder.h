@@ -101,6 +101,7 @@ struct measured_call {
     uint64_t ticks;            /* what commtap took on its way in */
     uint64_t rare;             /* of that: work that is measured whenever it is done */
     uint64_t rare_unaccounted; /* such work since the last measured call */
+    uint64_t usual;            /* what commtap takes in a call, in the mean of the last ones */
     uint64_t last;             /* when that one ended */
     uint32_t gap;              /* calls from one to the next, in the mean */
     uint32_t drawn;            /* and to the next one */

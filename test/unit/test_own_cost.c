@@ -170,6 +170,48 @@ static void rare_work_counts_once(void **state) {
     assert_in_range(cost()->ticks, recorder.anchors.tick_hz, recorder.anchors.tick_hz * 2);
 }
 
+static void spin(unsigned microseconds) {
+    for (uint64_t end = ticks() + recorder.anchors.tick_hz / 1000000 * microseconds; ticks() < end;)
+        ;
+}
+
+static unsigned spun;
+
+/* 100 us in one of the calls that are measured, once they stand for many. */
+static void spin_once(struct thread *self) {
+    if (self->measured.begin && !spun && self->measured.stands_for > 500)
+        spin(spun = 100);
+}
+
+/* What an interrupt took is not taken for the work of the hundreds of calls that the measured one stands for. */
+static void what_took_long_once_counts_once(void **state) {
+    (void)state;
+    struct thread *self = begin();
+    for (spun = 0; !spun;)
+        call(self, spin_once);
+    uint64_t microsecond = recorder.anchors.tick_hz / 1000000;
+    assert_in_range(cost()->ticks, 100 * microsecond, 500 * 100 * microsecond / 4);
+}
+
+static void spin_always(struct thread *self) {
+    (void)self;
+    spin(20);
+}
+
+/* Calls that all become dearer by a hundred times, as when stacks are taken again, are believed after a few. */
+static void what_became_usual_counts_for_all(void **state) {
+    (void)state;
+    enum { CALLS = 20000 };
+    struct thread *self = begin();
+    for (int i = 0; i < 100000; i++)
+        call(self, nothing);
+    uint64_t before = cost()->ticks, calls = cost()->calls;
+    for (int i = 0; i < CALLS; i++)
+        call(self, spin_always);
+    uint64_t microsecond = recorder.anchors.tick_hz / 1000000;
+    assert_true(cost()->ticks - before > (cost()->calls - calls) * 20 * microsecond * 7 / 10);
+}
+
 /* A call that goes past (PMPI_X), or is left by a jump, between the two that measuring takes. */
 static void calls_that_go_past_disturb_nothing(void **state) {
     (void)state;
@@ -281,6 +323,8 @@ int main(void) {
         cmocka_unit_test(all_calls_of_a_loop_are_measured),
         cmocka_unit_test(interruptions_are_no_cost),
         cmocka_unit_test(rare_work_counts_once),
+        cmocka_unit_test(what_took_long_once_counts_once),
+        cmocka_unit_test(what_became_usual_counts_for_all),
         cmocka_unit_test(calls_that_go_past_disturb_nothing),
         cmocka_unit_test(steps_are_noted_in_the_dump),
         cmocka_unit_test(records_are_left_out_by_a_short_way),
