@@ -52,10 +52,11 @@ struct gpu_device *gpu_device_attach(void *context, int ordinal) {
         return NULL;
     device->ordinal = ordinal;
     device->incarnation++;
-    __atomic_store_n(&device->chunk_count, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&device->span_count, 0, __ATOMIC_RELEASE);
     __atomic_store_n(&device->missed, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&device->free, (device->free >> 32) << 32, __ATOMIC_RELEASE);
-    if (!gpu.kernel && !gpu_pool_grow(device)) {
+    device->spans = gpu.kernel ? NULL : os_memory(GPU_SPANS_MAX * sizeof *device->spans);
+    if (!gpu.kernel && (!device->spans || !gpu_pool_grow(device))) {
         gpu_device_drop(device);
         return NULL;
     }
@@ -110,7 +111,7 @@ void gpu_stream_forget(void *stream) {
 /* ---- the pool -------------------------------------------------------------------------------- */
 
 static struct gpu_span *numbered(const struct gpu_device *device, uint32_t number) {
-    return &device->chunks[(number - 1) / GPU_SPANS_PER_CHUNK][(number - 1) % GPU_SPANS_PER_CHUNK];
+    return &device->spans[number - 1];
 }
 
 /* The count of changes keeps a thread that was held up from taking a span that meanwhile came and went. */
@@ -125,13 +126,43 @@ static void wake_harvester(struct gpu_device *device, uint32_t number) {
         syscall(SYS_futex, &gpu.wanted, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
+/* So many numbers from the returned one on are the caller's; fewer where there is no more room, 0: none. */
+static uint32_t reserve_numbers(struct gpu_device *device, uint32_t *count) {
+    uint32_t before = __atomic_load_n(&device->span_count, __ATOMIC_RELAXED), taken;
+    do
+        taken = before + *count < GPU_SPANS_MAX ? *count : GPU_SPANS_MAX - before;
+    while (!__atomic_compare_exchange_n(&device->span_count, &before, before + taken, true, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED));
+    *count = taken;
+    return taken ? before + 1 : 0;
+}
+
+/* False: the driver makes no more events; the number remains without a span. */
+static bool make_span(struct gpu_device *device, uint32_t number) {
+    struct gpu_span *span = numbered(device, number);
+    if (gpu_driver.event_create(&span->start, 0) || gpu_driver.event_create(&span->stop, 0))
+        return false;
+    span->incarnation = device->incarnation;
+    span->number = number;
+    __atomic_store_n(&span->device, device, __ATOMIC_RELEASE);
+    return true;
+}
+
+static struct gpu_span *make_one(struct gpu_device *device) {
+    uint32_t one = 1, number = device->spans ? reserve_numbers(device, &one) : 0;
+    bool entered = number && gpu_context_enter(device);
+    bool made = number && gpu_device_is_live(device) && make_span(device, number);
+    gpu_context_leave(entered);
+    return made ? numbered(device, number) : NULL;
+}
+
 struct gpu_span *gpu_span_take(struct gpu_device *device) {
     uint64_t head = __atomic_load_n(&device->free, __ATOMIC_ACQUIRE);
     struct gpu_span *span;
     do {
         if (!(uint32_t)head) {
             __atomic_fetch_add(&device->missed, 1, __ATOMIC_RELAXED);
-            return NULL;
+            return make_one(device);
         }
         span = numbered(device, (uint32_t)head);
     } while (!__atomic_compare_exchange_n(&device->free, &head,
@@ -157,10 +188,11 @@ void gpu_span_put(struct gpu_span *span) {
 void gpu_spans_claim_all(void (*lost)(const struct gpu_span *span)) {
     for (uint32_t d = 0; d < gpu_device_limit(); d++) {
         struct gpu_device *device = &gpu.devices[d];
-        uint32_t count = __atomic_load_n(&device->chunk_count, __ATOMIC_ACQUIRE) * GPU_SPANS_PER_CHUNK;
+        uint32_t count = __atomic_load_n(&device->span_count, __ATOMIC_ACQUIRE);
         for (uint32_t number = 1; number <= count; number++) {
             struct gpu_span *span = numbered(device, number);
-            if (span->device && gpu_span_claim(span)) /* NULL: the driver made no event for it */
+            /* NULL: it is not made yet, or the driver made no event for it */
+            if (__atomic_load_n(&span->device, __ATOMIC_ACQUIRE) && gpu_span_claim(span))
                 lost(span);
         }
     }
@@ -175,30 +207,18 @@ void gpu_span_push(struct gpu_span *span) {
 }
 
 bool gpu_pool_grow(struct gpu_device *device) {
-    uint32_t chunk = device->chunk_count;
-    struct gpu_span *spans = chunk < GPU_CHUNKS_MAX ? os_memory(GPU_SPANS_PER_CHUNK * sizeof *spans) : NULL;
-    if (!spans)
-        return false;
-    uint32_t made = 0;
-    for (; made < GPU_SPANS_PER_CHUNK; made++) {
-        struct gpu_span *span = &spans[made];
-        if (gpu_driver.event_create(&span->start, 0) || gpu_driver.event_create(&span->stop, 0))
-            break;
-        span->device = device;
-        span->incarnation = device->incarnation;
-        span->number = chunk * GPU_SPANS_PER_CHUNK + made + 1;
-    }
+    uint32_t count = GPU_SPANS_PER_CHUNK, first = reserve_numbers(device, &count), made = 0;
+    while (made < count && make_span(device, first + made))
+        made++;
     if (!made)
         return false;
-    device->chunks[chunk] = spans;
-    __atomic_store_n(&device->chunk_count, chunk + 1, __ATOMIC_RELEASE);
     for (uint32_t i = made; i > 0; i--)
-        gpu_span_put(&spans[i - 1]);
+        gpu_span_put(numbered(device, first + i - 1));
+    device->newest = first;
     gpu_pool_watch(device);
     return true;
 }
 
 void gpu_pool_watch(struct gpu_device *device) {
-    uint32_t before = (device->chunk_count - 1) * GPU_SPANS_PER_CHUNK;
-    __atomic_store_n(&device->wake_at, before + GPU_SPANS_PER_CHUNK / 2, __ATOMIC_RELAXED);
+    __atomic_store_n(&device->wake_at, device->newest + GPU_SPANS_PER_CHUNK / 2 - 1, __ATOMIC_RELAXED);
 }

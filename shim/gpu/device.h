@@ -21,7 +21,7 @@
 
 #define GPU_DEVICES_MAX     64u
 #define GPU_SPANS_PER_CHUNK 256u
-#define GPU_CHUNKS_MAX      32u /* 8192 launches of one device in flight */
+#define GPU_SPANS_MAX       8192u /* launches of one device in flight */
 
 enum span_kind {
     SPAN_LAUNCH,   /* start and stop around a launch */
@@ -62,13 +62,14 @@ enum device_life {
 struct gpu_device {
     void *context; /* NULL = this place is free; claimed atomically */
     int32_t ordinal;
-    uint32_t life;        /* enum device_life */
-    uint32_t incarnation; /* grows when a device comes back after a reset: older spans are void */
-    uint32_t chunk_count;
-    uint32_t missed;  /* spans asked for in vain since the pool was last looked after */
-    uint32_t wake_at; /* whoever takes the span with this number wakes the harvester, once; 0 = nobody */
-    uint64_t free;    /* number of the first free span, low half; a count of changes, high half */
-    struct gpu_span *chunks[GPU_CHUNKS_MAX];
+    uint32_t life;          /* enum device_life */
+    uint32_t incarnation;   /* grows when a device comes back after a reset: older spans are void */
+    uint32_t span_count;    /* numbers given away, at most GPU_SPANS_MAX */
+    uint32_t newest;        /* number of the first span of the newest chunk */
+    uint32_t missed;        /* spans that were not there when they were needed, since the pool was last looked after */
+    uint32_t wake_at;       /* whoever takes the span with this number wakes the harvester, once; 0 = nobody */
+    uint64_t free;          /* number of the first free span, low half; a count of changes, high half */
+    struct gpu_span *spans; /* GPU_SPANS_MAX, of which what was never used has no memory; NULL: none, yet */
 
     /* the harvester's own */
     struct device_clock clock;
@@ -134,7 +135,8 @@ bool gpu_pool_grow(struct gpu_device *device);
  * grow then, that is to be asked for again. */
 void gpu_pool_watch(struct gpu_device *device);
 
-/* A free span of the pool, or NULL. Any thread. */
+/* A span of the pool: a free one, else one that is made on the spot, for a burst does not wait for the harvester. NULL
+ * where GPU_SPANS_MAX are in use, or the driver makes no event. Any thread. */
 struct gpu_span *gpu_span_take(struct gpu_device *device);
 /* Gives one back; its events may be recorded anew at once. Any thread. */
 void gpu_span_put(struct gpu_span *span);

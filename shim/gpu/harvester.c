@@ -140,25 +140,26 @@ static bool look_at_stream(struct stream_list *list) {
     return any;
 }
 
-/* As many as were in use at once, were there enough of them; twice as many as wait now. */
-static uint32_t spans_needed(struct gpu_device *device) {
+/* All there are, where a burst had to make its own; twice as many as wait now. */
+static uint32_t spans_needed(struct gpu_device *device, uint32_t there) {
     uint32_t missed = __atomic_exchange_n(&device->missed, 0, __ATOMIC_RELAXED);
-    uint32_t peak = missed ? device->chunk_count * GPU_SPANS_PER_CHUNK + missed : 0;
+    uint32_t peak = missed ? there : 0;
     return peak > device->waiting * 2 ? peak : device->waiting * 2;
 }
 
 /* At once to what is needed: the burst that showed it may go on, or come again before the next look. */
 static void grow_pool(struct gpu_device *device) {
-    if (gpu.kernel || device->chunk_count == GPU_CHUNKS_MAX)
+    uint32_t there = __atomic_load_n(&device->span_count, __ATOMIC_RELAXED);
+    if (gpu.kernel || there == GPU_SPANS_MAX)
         return;
-    uint32_t needed = spans_needed(device), there = device->chunk_count * GPU_SPANS_PER_CHUNK;
+    uint32_t needed = spans_needed(device, there);
     if (needed < there) {
         if (needed * 2 >= there)
             gpu_pool_watch(device);
         return;
     }
     bool entered = gpu_context_enter(device);
-    while (gpu_device_is_live(device) && needed >= device->chunk_count * GPU_SPANS_PER_CHUNK && gpu_pool_grow(device))
+    for (; gpu_device_is_live(device) && needed >= there && gpu_pool_grow(device); there += GPU_SPANS_PER_CHUNK)
         ;
     gpu_context_leave(entered);
 }

@@ -486,3 +486,19 @@ def test_the_real_library_answers_as_without_us(tmp_path):
                                       check=True).stdout)
     assert answers[0] == answers[1] and answers[0].startswith("0 2")
     assert recorded(tmp_path / "dumps")["ncclCommInitRank", "calls"] == 1
+
+
+def test_a_burst_of_launches_loses_no_time(tmp_path):
+    """Thousands that are launched before any has run, far beyond the events that there are at first."""
+    (tmp_path / "files").mkdir()
+    at_once = 3000
+    program = [str(PROGRAMS / "launches")]
+    ranks = [subprocess.Popen([*program, str(rank), "2", str(tmp_path / "files"), "1", str(at_once)], text=True,
+                              env=environment(rank, 2, tmp_path / "dumps", COMMTAP_GPU_TIMING="events"),
+                              stdout=subprocess.PIPE) for rank in range(2)]
+    said = [process.communicate(timeout=60)[0] for process in ranks]
+    assert [process.returncode for process in ranks] == [0, 0]
+    launches = sum(int(words.split()[1]) for words in said)
+    report = jobs.report(tmp_path / "dumps")
+    timed = sum(row["count"] for row in report["summary"] if (row["op"], row["source"]) == ("ncclAllReduce", "gpu-event"))
+    assert launches >= 2 * at_once and timed == launches and report["losses"]["gpu_no_event"] == 0

@@ -93,9 +93,12 @@ unsigned fake_replay(uint64_t host_ns, uint64_t gap_ns) {
 
 static int event_create(void **event, unsigned flags) {
     (void)flags;
-    if (fake.calls.events_created == EVENTS_MAX || fake.current < 0)
+    if (fake.current < 0)
         return GPU_INVALID_CONTEXT;
-    struct fake_event *made = &events[fake.calls.events_created++];
+    unsigned number = __atomic_fetch_add(&fake.calls.events_created, 1, __ATOMIC_RELAXED);
+    if (number >= EVENTS_MAX)
+        return GPU_INVALID_CONTEXT;
+    struct fake_event *made = &events[number];
     *made = (struct fake_event){.context = fake.current};
     *event = made;
     return GPU_SUCCESS;

@@ -3,9 +3,10 @@
  * One rank of a job of NCCL that launches small reductions on and on, for so many seconds on rank 0's clock, with a
  * little work of its own between two. Prints "launches N".
  *
- *   launches RANK RANKS FOLDER SECONDS
+ *   launches RANK RANKS FOLDER SECONDS [AT_ONCE]
  *
- * FOLDER: where rank 0 leaves the unique id. Must not live here: anything that knows of commtap.
+ * FOLDER: where rank 0 leaves the unique id. AT_ONCE: launches between two looks at the clock, 64 unless told. Must not
+ * live here: anything that knows of commtap.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 #include "test/standin/cudart_api.h"
 #include "test/standin/nccl_api.h"
 
-enum { LAUNCHES = 64 /* between two looks at the clock */, PAUSE_US = 2000 };
+enum { AT_ONCE = 64, PAUSE_US = 2000 };
 #define OK(call) ok((int)(call), #call)
 
 static int rank;
@@ -40,7 +41,7 @@ int main(int argc, char **argv) {
         return 2;
     rank = atoi(argv[1]);
     char path[512];
-    long launches = 0;
+    long launches = 0, at_once = argc > 5 ? atol(argv[5]) : AT_ONCE;
     float *over, *data;
     ncclComm_t world;
     cudaStream_t stream;
@@ -52,7 +53,7 @@ int main(int argc, char **argv) {
     OK(ncclCommInitRank(&world, atoi(argv[2]), unique_id_exchange(path, rank), rank));
     *over = 0;
     for (double begin = now_s(); *over == 0;) {
-        for (int i = 0; i < LAUNCHES; i++, launches++)
+        for (long i = 0; i < at_once; i++, launches++)
             OK(ncclAllReduce(data, data + 1, 1, ncclFloat32, ncclSum, world, stream));
         usleep(PAUSE_US);
         *over = now_s() - begin > atof(argv[4]);
