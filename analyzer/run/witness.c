@@ -116,35 +116,6 @@ static bool is_ours(const struct witness *witness, const char *name, char *hex) 
            (strcmp(suffix, FORMAT_FILE_SUFFIX) == 0 || strcmp(suffix, FORMAT_STUB_SUFFIX) == 0);
 }
 
-/* Dumps that come when all before them have ended are those of another launch, or of a restart: what ends from now on
- * has causes of its own. */
-static void begin_launch_after(struct witness *witness) {
-    for (size_t i = witness->launch; i < witness->count; i++)
-        if (witness->items[i].process != -2)
-            return;
-    witness->launch = witness->count;
-    witness->settle_ms = 0;
-    witness->ends = 0;
-    witness->over = false;
-    witness->asked = witness->told;
-}
-
-static void watch_name(struct witness *witness, const char *name) {
-    struct watched watched = {.process = -1};
-    if (strlen(name) >= sizeof watched.name || !is_ours(witness, name, watched.hex))
-        return;
-    for (size_t i = 0; i < witness->count; i++)
-        if (strcmp(witness->items[i].hex, watched.hex) == 0)
-            return; /* a staged dump that has been collected */
-    if (!grow_list(witness->items, witness->count))
-        return;
-    begin_launch_after(witness);
-    strcpy(watched.name, name);
-    witness->items[witness->count++] = watched;
-    witness->waiting++;
-    attach(witness, witness->count - 1);
-}
-
 /* ---- deaths ---------------------------------------------------------------------------------- */
 
 static int without_core(int status) {
@@ -309,6 +280,47 @@ static void take_death(struct witness *witness, size_t at) {
         settle_endings(witness);
 }
 
+/* ---- launches -------------------------------------------------------------------------------- */
+
+/* The kernel tells of new dumps and of ends in one look, without their order, and a busy host looks late. */
+static void take_deaths_until_now(struct witness *witness) {
+    for (size_t i = witness->launch; i < witness->count; i++) {
+        struct pollfd ended = {.fd = witness->items[i].process, .events = POLLIN};
+        if (ended.fd >= 0 && poll(&ended, 1, 0) > 0)
+            take_death(witness, i);
+    }
+}
+
+/* Dumps that come when all before them have ended are those of another launch, or of a restart: what ends from now on
+ * has causes of its own. */
+static void begin_launch_after(struct witness *witness) {
+    take_deaths_until_now(witness);
+    for (size_t i = witness->launch; i < witness->count; i++)
+        if (witness->items[i].process != -2)
+            return;
+    witness->launch = witness->count;
+    witness->settle_ms = 0;
+    witness->ends = 0;
+    witness->over = false;
+    witness->asked = witness->told;
+}
+
+static void watch_name(struct witness *witness, const char *name) {
+    struct watched watched = {.process = -1};
+    if (strlen(name) >= sizeof watched.name || !is_ours(witness, name, watched.hex))
+        return;
+    for (size_t i = 0; i < witness->count; i++)
+        if (strcmp(witness->items[i].hex, watched.hex) == 0)
+            return; /* a staged dump that has been collected */
+    if (!grow_list(witness->items, witness->count))
+        return;
+    begin_launch_after(witness);
+    strcpy(watched.name, name);
+    witness->items[witness->count++] = watched;
+    witness->waiting++;
+    attach(witness, witness->count - 1);
+}
+
 static void take_changes(struct witness *witness) {
     _Alignas(struct inotify_event) char buffer[4096];
     ssize_t length;
@@ -376,7 +388,7 @@ static int take_events(struct witness *witness, int patience, bool *readable) {
     for (int i = 0; i < count; i++) {
         int64_t what = (int64_t)ready[i].data.u64;
         *readable |= what == EVENT_SIGNAL;
-        if (what >= 0 && (size_t)what < witness->count)
+        if (what >= 0 && (size_t)what < witness->count && witness->items[what].process >= 0)
             take_death(witness, (size_t)what);
     }
     if (count == 0)

@@ -171,6 +171,35 @@ def test_a_death_is_said_of_the_launch_that_it_was_in(mpi, where):
                          "|first process to end was .*, the others followed at once", said), said
 
 
+AFTER_A_STOP = """
+"$0" hang 0 & hanging=$!
+"$0" kill 0
+sleep 1
+kill -STOP $WATCHER
+kill -9 $hanging; wait $hanging
+"$0" hang 0 & hanging=$!
+until [ $(ls "$1"/*.ct | wc -l) = 3 ]; do sleep 0.1; done
+sleep 0.5
+kill -CONT $WATCHER
+sleep 1
+kill -9 $hanging; wait $hanging
+true
+"""
+
+
+def test_a_launch_is_told_from_one_whose_end_was_seen_late(where):
+    """On a host so busy that the end of one launch and the dumps of the next are heard of at once."""
+    jobs.need_mpi("mpich")
+    script = 'WATCHER=$PPID; ' + AFTER_A_STOP
+    done = subprocess.run([jobs.COMMTAP, "run", "-o", where, "--", "sh", "-c", script,
+                           jobs.program("mpich", "ending"), where], capture_output=True, text=True,
+                          env=jobs.clean_environment(), cwd=jobs.BUILD, timeout=120)
+    assert done.returncode == 0, done.stderr
+    notes = [line for path in where.glob("*.deaths") for line in path.read_text().splitlines()]
+    died = [re.match("(?:died|first)=([0-9a-f]{16})", line)[1] for line in notes if re.match("died|first", line)]
+    assert len(died) == len(set(died)) == 2, notes
+
+
 # ---- several directories ----------------------------------------------------------------------------------------------
 
 
