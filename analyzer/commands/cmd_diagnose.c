@@ -12,10 +12,11 @@
 #include "analyzer/cli/options.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/session.h"
+#include "analyzer/cli/watch.h"
+#include "analyzer/findings/findings.h"
 #include "analyzer/render/diagnosis.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/table.h"
-#include "analyzer/cli/watch.h"
 
 static int refuse_value(const char *what, const char *value) {
     fprintf(stderr, "commtap diagnose: %s, not '%.64s'\n", what, value);
@@ -72,6 +73,20 @@ static void print_next(FILE *stream, const struct diagnosis *diagnosis, const ch
     fputc('\n', stream);
 }
 
+/* Which of several jobs was judged: another one may be what hangs. */
+static void say_choice(const struct options *options, const struct watch *watch) {
+    struct findings choice = {0};
+    if (option_text(options, "run"))
+        return;
+    findings_add_choice(&choice, &watch->set, &watch->job);
+    for (size_t i = 0; i < choice.count; i++) {
+        fputs("commtap diagnose: ", stderr);
+        escape_text(stderr, choice.items[i].text);
+        fputc('\n', stderr);
+    }
+    findings_free(&choice);
+}
+
 static int print(const struct options *options, const struct filter *filter, struct watch *watch) {
     struct output output;
     int code = output_open(&output, options);
@@ -99,8 +114,10 @@ static int run(const struct options *options) {
     if (code != EXIT_FINE)
         return code;
     code = watch_open(&watch, options, wait);
-    if (code == EXIT_FINE)
+    if (code == EXIT_FINE) {
         code = print(options, &filter, &watch);
+        say_choice(options, &watch);
+    }
     watch_close(&watch);
     filter_free(&filter);
     return code;
@@ -144,7 +161,8 @@ const struct command command_diagnose = {
         "The verdict is about the whole job at one moment: --rank, --comm, --op and --sizes change nothing in it; they "
         "add "
         "what\n"
-        "those wait in.\n",
+        "those wait in.\n"
+        "It judges one job, the newest where several lie there, and says on stderr that there are others.\n",
     .min_arguments = 1,
     .max_arguments = ARGUMENTS_MOST,
     .options = diagnose_options,

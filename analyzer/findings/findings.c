@@ -149,7 +149,7 @@ static void say_other_ids(char *text, size_t size, const struct job *job, const 
         phrase(text, size, " ... (--run with a wrong id lists all)");
 }
 
-static void add_choice(struct findings *findings, const struct dump_set *set, const struct job *job) {
+void findings_add_choice(struct findings *findings, const struct dump_set *set, const struct job *job) {
     const struct dump *dump = job->processes[0];
     const char *id = job->listed->id;
     char runs[FINDING_IDS] = "", jobs[FINDING_IDS] = "";
@@ -277,6 +277,6 @@ void findings_collect(struct findings *findings, const struct dump_set *set, con
     findings_add_left_out(findings, job);
     findings_add_nccl(findings, job);
     findings_add_gpu(findings, job, analysis);
-    add_choice(findings, set, job);
+    findings_add_choice(findings, set, job);
     findings_sort(findings);
 }

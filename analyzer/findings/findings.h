@@ -15,4 +15,7 @@
 void findings_collect(struct findings *findings, const struct dump_set *set, const struct job *job,
                       const struct straggler_analysis *analysis);
 
+/* What else lies in the directory that the job was taken from: other runs, launches, generations, programs. */
+void findings_add_choice(struct findings *findings, const struct dump_set *set, const struct job *job);
+
 #endif

@@ -210,6 +210,9 @@ def test_two_jobs_in_one_directory_are_not_mixed_up(mpi, where):
     assert sum(row["count"] for row in result["summary"] if row["op"] == "MPI_Allreduce") == 2 * 50
     text = jobs.commtap("report", where).stdout
     assert "2 runs" in text
+    for run_id, noted in (([], True), (["--run", "first"], False)):  # the other one may be what hangs
+        said = jobs.commtap("diagnose", *run_id, where).stderr
+        assert ("2 runs lie here; this is the newest" in said and "--run shows another: first." in said) == noted
 
 
 def test_a_lost_rank_is_said(mpi, where):
