@@ -162,6 +162,8 @@ const struct command command_diagnose = {
         "add "
         "what\n"
         "those wait in.\n"
+        "A job whose processes are all stopped by a signal is suspended, and ok unless ranks wait in a circle or "
+        "disagree.\n"
         "It judges one job, the newest where several lie there, and says on stderr that there are others.\n",
     .min_arguments = 1,
     .max_arguments = ARGUMENTS_MOST,

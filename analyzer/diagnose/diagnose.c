@@ -510,7 +510,8 @@ static bool find_waits(struct diagnosis *diagnosis, const struct diagnose_reques
                                                 .moving = moving,
                                                 .dead = certain_death(diagnosis),
                                                 .first = &diagnosis->first_death,
-                                                .deaths_left_out = deaths_left_out};
+                                                .deaths_left_out = deaths_left_out,
+                                                .suspended = diagnosis->suspended};
     bool done = wait_for_graph_build(&diagnosis->wait_for_graph, &diagnosis->world, &circumstances);
     free(moving);
     return done && !diagnosis->no_memory;
@@ -698,12 +699,30 @@ static bool judge(struct diagnosis *diagnosis, const struct diagnose_request *re
     return find_waits(diagnosis, request, false) && judge_waits(diagnosis) && weigh(diagnosis, request);
 }
 
+/* A job that is stopped as a whole waits for none of its ranks. */
+static bool is_stopped_as_a_whole(const struct world *world) {
+    for (uint32_t p = 0; p < world->dump_count; p++)
+        if (world->parties[p].process != PROCESS_STOPPED)
+            return false;
+    return world->dump_count > 0;
+}
+
+/* Where ranks disagree, or wait in a circle, that stays true when they go on. */
+static void judge_suspended(struct diagnosis *diagnosis) {
+    diagnosis->suspended &= diagnosis->verdict == VERDICT_HANG || diagnosis->verdict == VERDICT_OK;
+    if (!diagnosis->suspended)
+        return;
+    diagnosis->verdict = VERDICT_OK;
+    diagnosis->culprit_count = 0;
+}
+
 bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct diagnose_request *request) {
     *diagnosis = (struct diagnosis){.verdict = VERDICT_UNKNOWN};
     if (request->end)
         diagnosis->end = *request->end;
     if (!world_build(&diagnosis->world, job, request->states) || !beats_take_in(&diagnosis->world))
         return false;
+    diagnosis->suspended = is_stopped_as_a_whole(&diagnosis->world);
     if (request->moving_count > 0) {
         if (!find_waits(diagnosis, request, false))
             return false;
@@ -711,6 +730,7 @@ bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct d
     } else if (!judge(diagnosis, request)) {
         return false;
     }
+    judge_suspended(diagnosis);
     weigh_absences(diagnosis, request);
     if (diagnosis->culprit_count > 0 && diagnosis->verdict != VERDICT_DEADLOCK)
         qsort(diagnosis->culprits, diagnosis->culprit_count, sizeof *diagnosis->culprits, compare_culprits);

@@ -58,6 +58,7 @@ struct diagnosis {
     struct world world;
     struct wait_for_graph wait_for_graph;
     struct standing standing; /* of waits that may be a hang, where nobody saw them stand */
+    bool suspended;           /* ok: all processes are stopped, as batch systems stop a job that is to go on later */
     bool partner_untold;      /* unknown: all that is waited for ends with messages of which nothing tells who misses */
     bool may_come_back;       /* a hang: those waited for are, or were, away, no longer than work may be */
     struct mismatch mismatch; /* of a desync */

@@ -102,6 +102,7 @@ struct circumstances {
     const bool *moving; /* per party: it had changed, so that it waits for nobody for long; NULL: none had */
     uint32_t dead;      /* a party that is known to have died before all others, NOBODY */
     const struct first_death *first; /* whose end came first, where that is known */
+    bool suspended;                  /* all processes are stopped, which is no reason to wait for one of them */
     bool deaths_left_out;            /* as if nobody had ended: where everybody was when the first did */
 };
 

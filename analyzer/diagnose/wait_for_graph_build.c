@@ -161,7 +161,7 @@ static void read_party(struct builder *b, uint32_t p) {
         state->doing = DOING_UNKNOWN;
         return;
     }
-    state->stopped = party->process == PROCESS_STOPPED;
+    state->stopped = party->process == PROCESS_STOPPED && !b->known->suspended;
     state->gone = gone_of(b, p);
     if (has_finished(party->dump))
         state->doing = DOING_FINISHED;

@@ -401,6 +401,9 @@ static void say_fine(struct diagnosis_text *told, const struct diagnosis *diagno
         char who[LIST];
         say_ranks(who, sizeof who, request->moving, request->moving_count);
         say(told, "ok: no hang: %s came on between two looks.", who);
+    } else if (diagnosis->suspended) {
+        say(told, "ok: the job is suspended: all its processes are stopped by a signal, as scontrol suspend and ^Z do. "
+                  "SIGCONT lets it go on.");
     } else if (diagnosis->standing.kind == STANDING_BRIEF) {
         char oldest[SENTENCE] = "";
         append_oldest(oldest, sizeof oldest, diagnosis);

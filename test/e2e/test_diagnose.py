@@ -271,6 +271,31 @@ def test_stopped_rank(mpi, where):
     assert afterwards["collectives"] == result["collectives"]
 
 
+def test_a_job_that_is_stopped_as_a_whole_is_suspended(mpi, where):
+    """As by scontrol suspend: nobody is waited for. A circle of waits stays one."""
+    with hanging(mpi, "moves", where):
+        pids = [process_of(where, rank) for rank in range(RANKS)]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        result = diagnose_when_still(where)
+        os.kill(pids[1], signal.SIGCONT)
+        other = diagnose_when_still(where)
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    assert (result["verdict"], result["culprits"]) == ("ok", []), result["text"]
+    assert "the job is suspended" in result["text"][0]
+    assert other["verdict"] == "hang" and 1 not in states(other), other["text"]
+
+
+def test_a_suspended_deadlock_is_one(mpi, where):
+    with hanging(mpi, "ring", where):
+        for rank in range(RANKS):
+            os.kill(process_of(where, rank), signal.SIGSTOP)
+        result = diagnose_when_still(where)
+    assert result["verdict"] == "deadlock", result["text"]
+
+
 def parent_of(pid):
     with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
         return int(stat.read().rsplit(")", 1)[1].split()[1])
