@@ -27,9 +27,11 @@ static bool claim_context(struct gpu_device *device, void *expected, void *conte
     return __atomic_compare_exchange_n(&device->context, &expected, context, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* The place of a device that was reset is its own again; otherwise a new one. */
-static struct gpu_device *claim_place(void *context, int ordinal) {
+/* The place of a device that was reset is its own again; otherwise a new one. *ours: not another thread's, which claims
+ * it for the same context at the same time: its place comes before the first free one. */
+static struct gpu_device *claim_place(void *context, int ordinal, bool *ours) {
     uint32_t limit = gpu_device_limit();
+    *ours = true;
     for (uint32_t i = 0; i < limit; i++)
         if (gpu.devices[i].ordinal == ordinal && claim_context(&gpu.devices[i], &gone_context, context))
             return &gpu.devices[i];
@@ -39,6 +41,9 @@ static struct gpu_device *claim_place(void *context, int ordinal) {
                                                               __ATOMIC_ACQUIRE))
                 ;
             return &gpu.devices[i];
+        } else if (__atomic_load_n(&gpu.devices[i].context, __ATOMIC_ACQUIRE) == context) {
+            *ours = false;
+            return &gpu.devices[i];
         }
     return NULL;
 }
@@ -47,9 +52,10 @@ struct gpu_device *gpu_device_attach(void *context, int ordinal) {
     struct gpu_device *device = gpu_device_of_context(context);
     if (device)
         return device;
-    device = claim_place(context, ordinal);
-    if (!device)
-        return NULL;
+    bool ours;
+    device = claim_place(context, ordinal, &ours);
+    if (!device || !ours)
+        return device;
     device->ordinal = ordinal;
     device->incarnation++;
     __atomic_store_n(&device->span_count, 0, __ATOMIC_RELEASE);
