@@ -304,7 +304,7 @@ static void print_examples(FILE *stream, const struct example *examples) {
 }
 
 static void print_columns(FILE *stream, const struct column *columns) {
-    fputs("\ncolumns, by their name in csv and json:\n", stream);
+    fputs("\ncolumns, by their name in json and, where there is one, csv:\n", stream);
     for (const struct column *column = columns; column->key; column++) {
         if (column->doc) {
             print_left(stream, column->key);
@@ -344,7 +344,8 @@ void options_print_commands(FILE *stream, const struct command *const *commands)
           "  commtap --version         version\n"
           "  commtap --completion [bash|zsh|fish]\n"
           "                            completion script for a shell: source <(commtap --completion bash)\n"
-          "  commtap --man [PAGE]      a manual page, or the names of all pages\n\nexit codes:",
+          "  commtap --man [PAGE]      a manual page, or the names of all pages\n\n"
+          "exit codes, where a command's own help says nothing else:\n ",
           stream);
     for (int code = 0; code < EXIT_AGAIN; code++)
         fprintf(stream, "%s %d %s", code ? "," : "", code, exit_meanings[code]);

@@ -31,7 +31,7 @@ def rendered(page):
 def help_of(command):
     """--help in parts: (name, meaning) of each option and column, the text above them."""
     above, _, below = jobs.commtap(command, "--help").stdout.partition("\noptions:\n")
-    options, _, columns = below.partition("\ncolumns, by their name in csv and json:\n")
+    options, _, columns = below.partition("\ncolumns, by their name in json and, where there is one, csv:\n")
     options = options.partition("\nexamples:\n")[0]
     return items(options), items(columns), above.split("\n\n", 2)[2] if above.count("\n\n") > 1 else ""
 
