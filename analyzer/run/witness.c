@@ -41,6 +41,7 @@ enum {
     SETTLE_MS = 300,   /* launchers end the others of a job whose rank died within less */
     ORPHANS_MS = 5000, /* processes whose launcher was told to end, and did so at once, end within less: Open MPI's have
                           a second (odls_base_sigkill_timeout) from SIGTERM to SIGKILL; the rest is for a busy host */
+    EXIT_MS = 20,      /* from the first sign of a process's end to its status, which is known before its memory goes */
     EVENT_SIGNAL = -1,
     EVENT_CHANGE = -2,
     SIGNAL_BITS = 0x7f, /* of a wait status */
@@ -218,11 +219,26 @@ static bool writes_a_dump(const struct witness *witness, pid_t command) {
     return false;
 }
 
-/* The launcher is ending though no process has made it: it was killed, and takes its processes with it. */
+/* Whether the command, a child of this process, has ended of itself. False while it has not ended for good. */
+static bool has_left_properly(pid_t command) {
+    siginfo_t info = {0};
+    return waitid(P_PID, (id_t)command, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == command &&
+           info.si_code == CLD_EXITED;
+}
+
+/* The launcher is ending though no process has made it: it was killed, and takes its processes with it. On a busy host
+ * a script that ends properly after its processes is seen to do so together with them. */
 static bool launcher_is_killed(const struct witness *witness) {
+    const struct timespec moment = {.tv_nsec = 1000000};
     struct process_look launcher;
-    return !writes_a_dump(witness, witness->command) && process_look(witness->command, &launcher) && launcher.ending &&
-           (launcher.status == 0 || launcher.status & SIGNAL_BITS);
+    if (writes_a_dump(witness, witness->command) || !process_look(witness->command, &launcher) || !launcher.ending)
+        return false;
+    for (int i = 0; i < EXIT_MS && launcher.status == 0 && launcher.letter != 'Z'; i++) {
+        nanosleep(&moment, NULL);
+        if (!process_look(witness->command, &launcher))
+            return false;
+    }
+    return !has_left_properly(witness->command) && (launcher.status == 0 || launcher.status & SIGNAL_BITS);
 }
 
 /* A process on its way out closes its dump when it closes its connections to the launcher, which then ends the others:
@@ -275,7 +291,7 @@ static void take_death(struct witness *witness, size_t at) {
         return;
     if (witness->settle_ms == 0)
         note_time(witness);
-    witness->asked |= launcher_is_killed(witness);
+    witness->asked = witness->asked || launcher_is_killed(witness);
     if (witness->asked || dead->ending.alone || all_have_ended(witness))
         settle_endings(witness);
 }

@@ -200,6 +200,27 @@ def test_a_launch_is_told_from_one_whose_end_was_seen_late(where):
     assert len(died) == len(set(died)) == 2, notes
 
 
+ENDS_AT_ONCE = """
+"$0" hang 0 & hanging=$!
+until [ $(ls "$1"/*.ct | wc -l) = 1 ]; do sleep 0.1; done
+sleep 0.5
+kill -STOP $WATCHER
+kill -9 $hanging; wait $hanging
+(sleep 0.5; kill -CONT $WATCHER) &
+"""
+
+
+@pytest.mark.parametrize("end, is_asked", [("exit 0", False), ("exit 3", False), ("kill -9 $$", True)])
+def test_a_script_that_ends_right_after_its_rank_died_was_not_killed(end, is_asked, where):
+    """On a busy host both are seen ended in one look: how the script ended says whether it may have been the cause."""
+    jobs.need_mpi("mpich")
+    subprocess.run([jobs.COMMTAP, "run", "-o", where, "--", "sh", "-c", "WATCHER=$PPID; " + ENDS_AT_ONCE + end,
+                    jobs.program("mpich", "ending"), where], capture_output=True, text=True,
+                   env=jobs.clean_environment(), cwd=jobs.BUILD, timeout=120)
+    notes = [line for path in where.glob("*.deaths") for line in path.read_text().splitlines()]
+    assert any(line.startswith("died=") for line in notes) == (not is_asked), notes
+
+
 # ---- several directories ----------------------------------------------------------------------------------------------
 
 
