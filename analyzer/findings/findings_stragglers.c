@@ -84,7 +84,7 @@ static void say_at_times(char *text, size_t size, const struct straggler_analysi
     findings_say_where_late(analysis, straggler, where, sizeof where);
     snprintf(
         text, size,
-        "in %zu of %zu steps%s its %s takes %s longer than that of the others, %.2f times as long; in the %s looked "
+        "in %zu of %zu stretches%s its %s takes %s longer than that of the others, %.2f times as long; in the %s looked "
         "at the others waited %s for it, summed over ranks%s",
         when->slow_rows, when->rows, moments, stretch, longer, when->slow_ratio, window, waited, where);
 }

@@ -15,6 +15,18 @@ enum {
 /* Standard deviations: 1 in 30,000 for one part of the run by chance, 1 in 100 for a few hundred that differ. */
 #define PHASE_DEVIATIONS 4.0
 
+struct row_value {
+    double value;
+    size_t row;
+};
+
+static int compare_row_values(const void *a, const void *b) {
+    const struct row_value *left = a, *right = b;
+    if (left->value != right->value)
+        return left->value < right->value ? -1 : 1;
+    return left->row < right->row ? -1 : left->row > right->row;
+}
+
 /* One rank's stretches beside those of the others. */
 struct stretches {
     const struct leads_table *table;
@@ -22,7 +34,8 @@ struct stretches {
     double *own, *others; /* self time, and the median of the others' */
     double *above;        /* own less the others' */
     double *scratch;
-    int64_t *slow; /* rows that are slow */
+    struct row_value *sorted; /* room for all rows */
+    int64_t *slow;            /* rows that are slow */
     size_t slow_count;
 };
 
@@ -33,9 +46,10 @@ static bool stretches_init(struct stretches *s, const struct leads_table *table,
                             .others = calloc(table->rows, sizeof *s->others),
                             .above = calloc(table->rows, sizeof *s->above),
                             .scratch = calloc(table->rows + 1, sizeof *s->scratch),
+                            .sorted = calloc(table->rows, sizeof *s->sorted),
                             .slow = calloc(table->rows, sizeof *s->slow)};
     int64_t *row_of = malloc(table->columns * sizeof *row_of);
-    bool done = s->own && s->others && s->above && s->scratch && s->slow && row_of;
+    bool done = s->own && s->others && s->above && s->scratch && s->sorted && s->slow && row_of;
     for (size_t row = 0; done && row < table->rows; row++) {
         const int64_t *self = table->self_ns + row * table->columns;
         for (size_t c = 0, at = 0; c < table->columns; c++)
@@ -54,47 +68,42 @@ static void stretches_free(struct stretches *s) {
     free(s->others);
     free(s->above);
     free(s->scratch);
+    free(s->sorted);
     free(s->slow);
 }
 
-/* The median of own / others' over the rows in [from, to), or over those outside. */
+/* The median of own / others' over the rows in [from, to), or over those outside, each with the weight of the others'
+ * time in it: where hardly any work is done between two collectives of a step, nothing shows there. */
 static double median_ratio(const struct stretches *s, size_t from, size_t to, bool inside) {
     size_t count = 0;
+    double all = 0, until = 0;
     for (size_t row = 0; row < s->rows; row++)
-        if ((row >= from && row < to) == inside)
-            s->scratch[count++] = (s->own[row] + 1) / (s->others[row] + 1); /* without any time as good as equal */
-    return count > 0 ? median_double(s->scratch, count) : 1;
+        if ((row >= from && row < to) == inside) {
+            double ratio = (s->own[row] + 1) / (s->others[row] + 1); /* without any time as good as equal */
+            s->sorted[count++] = (struct row_value){ratio, row};
+            all += s->others[row] + 1;
+        }
+    qsort(s->sorted, count, sizeof *s->sorted, compare_row_values);
+    for (size_t i = 0; i < count; i++) {
+        until += s->others[s->sorted[i].row] + 1;
+        if (2 * until >= all)
+            return s->sorted[i].value;
+    }
+    return 1;
 }
 
 /* ---- a part of the run --------------------------------------------------------------------------------------- */
 
-struct row_value {
-    double value;
-    size_t row;
-};
-
-static int compare_row_values(const void *a, const void *b) {
-    const struct row_value *left = a, *right = b;
-    if (left->value != right->value)
-        return left->value < right->value ? -1 : 1;
-    return left->row < right->row ? -1 : left->row > right->row;
-}
-
 /* scratch[row] becomes the sum of the places, from 0, that all rows before that one have among all. */
-static bool sum_places(const struct stretches *s) {
-    struct row_value *sorted = malloc(s->rows * sizeof *sorted);
-    if (!sorted)
-        return false;
+static void sum_places(const struct stretches *s) {
     for (size_t row = 0; row < s->rows; row++)
-        sorted[row] = (struct row_value){s->above[row], row};
-    qsort(sorted, s->rows, sizeof *sorted, compare_row_values);
+        s->sorted[row] = (struct row_value){s->above[row], row};
+    qsort(s->sorted, s->rows, sizeof *s->sorted, compare_row_values);
     s->scratch[0] = 0;
     for (size_t i = 0; i < s->rows; i++)
-        s->scratch[sorted[i].row + 1] = (double)i;
+        s->scratch[s->sorted[i].row + 1] = (double)i;
     for (size_t row = 0; row < s->rows; row++)
         s->scratch[row + 1] += s->scratch[row];
-    free(sorted);
-    return true;
 }
 
 /* The part whose places stand highest, in standard deviations of a rank sum: as many as are returned. */
@@ -114,15 +123,15 @@ static double highest_part(const struct stretches *s, size_t *from, size_t *to) 
     return best;
 }
 
-static bool find_phase(struct stretches *s, struct rank_leads *out) {
+/* Where a rank is as slow in the rest of the run, no part of it is what sets its slow stretches apart. */
+static void find_phase(struct stretches *s, struct rank_leads *out) {
     size_t from = 0, to = 0;
-    if (!sum_places(s))
-        return false;
-    out->phase = highest_part(s, &from, &to) >= PHASE_DEVIATIONS && median_ratio(s, from, to, true) >= SLOW_RATIO;
+    sum_places(s);
+    out->phase = highest_part(s, &from, &to) >= PHASE_DEVIATIONS && median_ratio(s, from, to, true) >= SLOW_RATIO &&
+                 median_ratio(s, from, to, false) < SLOW_RATIO;
     out->usual_ratio = out->phase ? median_ratio(s, from, to, false) : median_ratio(s, 0, s->rows, true);
     for (size_t row = from; out->phase && row < to; row++)
         s->slow[s->slow_count++] = (int64_t)row;
-    return true;
 }
 
 /* ---- now and then -------------------------------------------------------------------------------------------- */
@@ -242,8 +251,9 @@ static void describe(const struct stretches *s, struct rank_leads *out) {
 
 bool slow_stretches_find(const struct leads_table *table, size_t column, struct rank_leads *out) {
     struct stretches s;
-    bool done = stretches_init(&s, table, column) && find_phase(&s, out);
+    bool done = stretches_init(&s, table, column);
     if (done) {
+        find_phase(&s, out);
         if (!out->phase)
             find_high_rows(&s);
         describe(&s, out);

@@ -43,7 +43,7 @@ def test_a_rank_slow_now_and_then_is_named_with_when(kind, where):
     assert 7 <= when["slow_steps"] <= 9 and when["every"] == 10 and when["slow_ratio"] > 5
     assert 0.05 < when["longer_seconds"] < 0.12
     text = " ".join(jobs.commtap("stragglers", where).stdout.split())
-    assert f"in {when['slow_steps']} of {when['steps']} steps (most of them 10 apart)" in text
+    assert f"in {when['slow_steps']} of {when['steps']} stretches (most of them 10 apart)" in text
     assert "nobody makes the others wait" not in text
 
 

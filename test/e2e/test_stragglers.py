@@ -53,7 +53,7 @@ def test_planted_rank_is_named(mpi, way, position, where):
         assert seconds(work) > 1.1 * seconds(others) and float(factor) > 1.1
     else:  # on a busy machine not all of its steps stand out
         assert straggler["when"]["slow_steps"] > STEPS / 2  # of the program, which has two collectives in each
-        assert re.search(rf"rank {slow} on .*? in \d+ of \d+ steps", page)
+        assert re.search(rf"rank {slow} on .*? in \d+ of \d+ stretches", page)
     pop = result["efficiencies"]
     assert pop["unknown_because"] is None and pop["load_balance"] < 0.9
     assert 0 < pop["parallel_efficiency"] < pop["communication_efficiency"] <= 1

@@ -100,6 +100,37 @@ static void a_rank_slow_in_the_second_half_is_found(void **state) {
     }
 }
 
+/* Every other stretch is one of hardly any work, as between two collectives in a row. */
+static struct hand_table *make_table_of_pairs(uint64_t seed) {
+    struct hand_table *hand = make_table(seed, 160, 8);
+    for (size_t row = 1; row < 160; row += 2)
+        for (size_t c = 0; c < 8; c++)
+            slow_down(hand, row, c, 0.001);
+    return hand;
+}
+
+static void stretches_without_work_do_not_say_when_a_rank_is_slow(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct hand_table *hand = make_table_of_pairs(seed);
+        for (size_t row = 0; row < 160; row++)
+            slow_down(hand, row, 2, row % 2 == 0 || row < 80 ? 1.3 : 1);
+        judge(hand);
+        assert_false(hand->found[2].phase);
+        assert_int_equal(hand->found[2].every, 2);
+        assert_true(fabs(hand->found[2].usual_ratio / 1.3 - 1) < 0.03);
+        free(hand);
+        hand = make_table_of_pairs(seed);
+        for (size_t row = 80; row < 160; row += 2)
+            slow_down(hand, row, 2, 1.3);
+        judge(hand);
+        assert_true(hand->found[2].phase);
+        assert_in_range(hand->found[2].first, 450, 550);
+        assert_true(fabs(hand->found[2].usual_ratio - 1) < 0.03);
+        free(hand);
+    }
+}
+
 /* Tails of every weight, each value anybody's by chance: 400 tables, at most 4 of which name somebody. */
 static void chance_names_nobody(void **state) {
     (void)state;
@@ -219,8 +250,8 @@ static void heavy_tails_do_not_hide_a_phase(void **state) {
     assert_in_range(phases, 18, 20);
 }
 
-/* A rank that is slow all the while, and for a quarter of the run by so much more: by nothing, and so that its places
- * stand about six deviations higher there. */
+/* A rank that is as slow as a slow rank is at least, all the while, and one that is for a quarter of the run: its
+ * places stand about six deviations higher there. */
 static void a_phase_stands_four_deviations_higher(void **state) {
     (void)state;
     for (unsigned more = 0; more < 2; more++) {
@@ -228,7 +259,7 @@ static void a_phase_stands_four_deviations_higher(void **state) {
         for (uint64_t seed = 1; seed <= 20; seed++) {
             struct hand_table *hand = make_table(seed, 400, 4);
             for (size_t row = 0; row < 400; row++)
-                slow_down(hand, row, 1, more && row >= 100 && row < 200 ? 1.34 : 1.3);
+                slow_down(hand, row, 1, !more ? SLOW_RATIO : row >= 100 && row < 200 ? 1.08 : 1.04);
             judge(hand);
             phases += hand->found[1].phase;
             free(hand);
@@ -322,6 +353,23 @@ static void stretches_within_a_time_slice_count_once(void **state) {
         assert_true(!cases[i].sure || hand->found[2].slow_rows == cases[i].rows / 3);
         free(hand);
     }
+}
+
+/* Whatever it is slower by in a part of the run, a rank that is slow in the rest of it, too, is slow all the while. */
+static void a_rank_slow_in_the_rest_too_has_no_phase(void **state) {
+    (void)state;
+    for (unsigned rest = 0; rest < 2; rest++)
+        for (uint64_t seed = 1; seed <= 20; seed++) {
+            struct hand_table *hand = make_table(seed, 400, 4);
+            for (size_t row = 0; row < 400; row++)
+                slow_down(hand, row, 1,
+                          row >= 100 && row < 200 ? 1.5
+                          : rest                  ? 2 * SLOW_RATIO - 1
+                                                  : SLOW_RATIO / 2 + 0.5);
+            judge(hand);
+            assert_int_equal(hand->found[1].phase, !rest);
+            free(hand);
+        }
 }
 
 /* A part of the run is an eighth of it at least: 60 of 400 stretches are one, of 36 it is the eighth around them. */
@@ -508,6 +556,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_slow_now_and_then_is_found),
         cmocka_unit_test(a_rank_slow_in_the_second_half_is_found),
+        cmocka_unit_test(stretches_without_work_do_not_say_when_a_rank_is_slow),
         cmocka_unit_test(chance_names_nobody),
         cmocka_unit_test(speeds_that_wander_name_nobody),
         cmocka_unit_test(several_leads_make_a_culprit),
@@ -516,6 +565,7 @@ int main(void) {
         cmocka_unit_test(pairs_of_slow_stretches_count_as_one),
         cmocka_unit_test(heavy_tails_do_not_hide_a_phase),
         cmocka_unit_test(a_phase_stands_four_deviations_higher),
+        cmocka_unit_test(a_rank_slow_in_the_rest_too_has_no_phase),
         cmocka_unit_test(slow_stretches_of_samples_come_regularly),
         cmocka_unit_test(ranks_of_different_work_are_levelled),
         cmocka_unit_test(slow_stretches_far_apart_count_although_neighbours_are_alike),
