@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analyzer/base/regular_file.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/processes.h"
 #include "analyzer/render/escape.h"
@@ -124,7 +125,7 @@ int input_refuse(char *const *directories, size_t count, enum dump_set_result re
         say_what_to_check(set, count > 1);
     else
         fprintf(stderr, ": %s\n",
-                error == ENOTDIR ? "is not a directory: name the one that holds the dumps" : strerror(error));
+                error == ENOTDIR ? "is not a directory: name the one that holds the dumps" : regular_file_error(error));
     return EXIT_UNUSABLE;
 }
 

@@ -237,7 +237,7 @@ static bool print_text(const struct output *output, const struct check *check) {
     FILE *stream = output->stream;
     size_t staged = 0;
     for (size_t i = 0; i < check->set.count; i++)
-        staged += dump_is_staged(check->set.dumps[i]);
+        staged += dump_set_is_staged(&check->set, check->set.dumps[i]);
     if (!table_print_text(stream, &table, output->color) || !table_print_legend(stream, &table))
         return false;
     fputc('\n', stream);

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "analyzer/base/output_mode.h"
+#include "analyzer/base/regular_file.h"
 #include "analyzer/base/text.h"
 #include "analyzer/cli/knobs.h"
 #include "analyzer/cli/options.h"
@@ -401,11 +402,24 @@ static void print_left(const char *shown, size_t left) {
     fputc('\n', stderr);
 }
 
+/* A pointer to a staged dump takes a block, too. */
+static void print_without_stub(const struct launched_job *job, const struct run_collection *found) {
+    const char *run_id = run_settings_get(&job->settings, "COMMTAP_RUN_ID");
+    fputs("commtap: no dump is in ", stderr);
+    print_quoted(job->directory.shown);
+    fprintf(stderr,
+            ", which has no room for a pointer to one; %zu of this job %s in %s of this host; next: commtap report "
+            "--run %s %s\n",
+            found->without_stub, found->without_stub == 1 ? "is" : "are", found->staging, run_id, found->staging);
+}
+
 /* Under a launcher the other ranks may still run: nothing is counted, and only rank 0 speaks. */
 static void say_outcome(const struct launched_job *job, char *const *argv, int status, const char *shown,
                         const struct run_collection *found) {
     size_t known = found->dumps + found->still_running + found->other_hosts;
-    if (known + found->left == 0) {
+    if (found->without_stub > 0) {
+        print_without_stub(job, found);
+    } else if (known + found->left == 0) {
         explain_nothing(job, argv, status);
         remove_directory(job);
     } else if (known == 0) {
@@ -441,7 +455,7 @@ static void finish_run(struct launched_job *job, char *const *argv, int status) 
     if (readable)
         say_outcome(job, argv, status, shown, &found);
     else
-        fprintf(stderr, "commtap: %s: %s\n", directory, strerror(errno));
+        fprintf(stderr, "commtap: %s: %s\n", directory, regular_file_error(errno));
 }
 
 static int run_words(struct launched_job *job, char **arguments) {

@@ -15,10 +15,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "analyzer/base/planted_path.h"
 #include "analyzer/doctor/doctor.h"
 #include "shim/base/directory_pattern.h"
 #include "shim/base/file_system.h"
-#include "shim/base/planted_link.h"
 #include "shim/format.h"
 
 #define DEFAULT_NAME "commtap-<run id>"
@@ -68,24 +68,6 @@ static void find_existing(char path[PATH_MAX], const char *directory) {
         else
             strcpy(path, ".");
     }
-}
-
-/* The first link on the way to `path`, which it is cut at, that the library does not follow. */
-static bool cut_at_planted(char *path) {
-    struct stat above, itself;
-    bool planted = false;
-    for (char *end = path; !planted && *end;) {
-        char *next = end + 1 + strcspn(end + 1, "/"), kept = *end, after = *next;
-        *end = '\0';
-        bool known = stat(end == path ? "/" : path, &above) == 0;
-        *end = kept;
-        *next = '\0';
-        planted = known && lstat(path, &itself) == 0 && is_planted_link(&itself, &above);
-        if (!planted)
-            *next = after;
-        end = next;
-    }
-    return planted;
 }
 
 static const char *find_staging(void) {
@@ -141,7 +123,7 @@ static void look_at_place(struct doctor *doctor, const struct run_directory *dir
     snprintf(doctor->directory, sizeof doctor->directory, "%s", directory->place);
     find_existing(existing, directory->place);
     snprintf(planted, sizeof planted, "%s", directory->place);
-    if (cut_at_planted(planted)) {
+    if (planted_path_cut(planted)) {
         checks_add(&doctor->checks, CHECK_BLOCKED, "dumps",
                    "they would go to %s, behind %s, a link that another user has put there: nothing is recorded\nset "
                    "COMMTAP_DIR, or -o of commtap run",

@@ -9,6 +9,7 @@
 
 #include "analyzer/archive/archive.h"
 #include "analyzer/base/grow.h"
+#include "analyzer/base/planted_path.h"
 #include "analyzer/base/statistics.h"
 #include "shim/format.h"
 
@@ -95,5 +96,9 @@ static enum directories_result find_from(const char *place, int levels, struct n
 }
 
 enum directories_result directories_find(const char *place, struct names *found) {
+    if (planted_path(place)) {
+        errno = ERROR_PLANTED;
+        return DIRECTORIES_UNREADABLE;
+    }
     return find_from(place, LEVELS, found);
 }

@@ -24,7 +24,8 @@ enum directories_result { DIRECTORIES_FOUND, DIRECTORIES_UNREADABLE, DIRECTORIES
 
 /* Adds `place` to `found` where it holds dumps or what stands for them; else those of the directories below it that do,
  * down to as many levels as COMMTAP_DIR has words, in the order of their names. Links are not followed, and what cannot
- * be read below it is left out. DIRECTORIES_UNREADABLE: `place` cannot be read, errno says why. */
+ * be read below it is left out. DIRECTORIES_UNREADABLE: `place` cannot be read, errno says why, ERROR_PLANTED among
+ * others (regular_file_error). */
 enum directories_result directories_find(const char *place, struct names *found);
 
 #endif

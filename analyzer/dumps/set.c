@@ -219,13 +219,14 @@ static bool read_stubs(struct dump_set *set, const struct names *stubs, struct n
             continue;
         const char *damage = stub_read(AT_FDCWD, stubs->items[i], &stub);
         if (!damage && is_here(&stub, here)) {
-            if (!names_add(staged, strdup(stub.path)))
+            if (!names_add(staged, strdup(stub.path)) || !names_add(&set->by_stub, strdup(stub.path)))
                 return false;
         } else if (!take_stub(&set->stubs[set->stub_count++], stubs->items[i], &stub, damage)) {
             set->stub_count--;
             return false;
         }
     }
+    names_sort(&set->by_stub);
     return true;
 }
 
@@ -426,7 +427,17 @@ void dump_set_close(struct dump_set *set) {
     free(set->stubs);
     free(set->duplicate);
     free(set->directory);
+    names_free(&set->by_stub);
     memset(set, 0, sizeof *set);
+}
+
+static int compare_path(const void *path, const void *item) {
+    return strcmp(path, *(char *const *)item);
+}
+
+bool dump_set_is_staged(const struct dump_set *set, const struct dump *dump) {
+    return dump->header->place == PLACE_STAGED && !(dump->header->state & STATE_COPIED) && set->by_stub.count > 0 &&
+           bsearch(dump->path, set->by_stub.items, set->by_stub.count, sizeof *set->by_stub.items, compare_path);
 }
 
 char *dump_set_beside(const struct dump *dump, const char *suffix) {

@@ -7,6 +7,7 @@
 #ifndef COMMTAP_DUMPS_SET_H
 #define COMMTAP_DUMPS_SET_H
 
+#include "analyzer/dumps/directories.h"
 #include "analyzer/load/dump.h"
 
 /* What stands for a dump that was staged on a node and not collected. */
@@ -37,14 +38,10 @@ struct dump_set {
     size_t unusable_count;
     struct dump_stub *stubs; /* without the dump they stand for */
     size_t stub_count;
-    bool *duplicate; /* per dump: another dump with the same identity comes before it; used by no analysis */
+    struct names by_stub; /* paths of dumps that were opened where they are staged, as their stubs say; sorted */
+    bool *duplicate;      /* per dump: another dump with the same identity comes before it; used by no analysis */
     struct dump_set_excess excess;
 };
-
-/* Whether it lies on its node still, where it was staged: opened there by its stub. */
-static inline bool dump_is_staged(const struct dump *dump) {
-    return dump->header->place == PLACE_STAGED && !(dump->header->state & STATE_COPIED);
-}
 
 enum dump_set_result {
     DUMP_SET_OK = 0,
@@ -64,6 +61,10 @@ enum dump_set_result dump_set_open_all(char *const *directories, size_t count, s
 /* The same with a limit of its own to how many dumps are mapped: those beyond are read into memory. */
 enum dump_set_result dump_set_open_within(const char *directory, struct dump_set *set, size_t mapped_most);
 void dump_set_close(struct dump_set *set);
+
+/* Whether it lies on its node still, where it was staged, and a stub in one of the directories stands for it: then
+ * `commtap collect` brings it there. */
+bool dump_set_is_staged(const struct dump_set *set, const struct dump *dump);
 
 /* Path of commtap.<run id><suffix> in the dump's directory: what belongs to all dumps of the run. The caller frees.
  * NULL when memory is short, or where the run id is no part of a file's name. */

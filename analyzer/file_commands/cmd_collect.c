@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyzer/base/regular_file.h"
 #include "analyzer/collect/collect.h"
 #include "analyzer/collect/incoming.h"
 #include "analyzer/cli/input.h"
@@ -98,7 +99,7 @@ static int refuse_directory(const char *shown) {
     int error = errno;
     fputs("commtap-collect: ", stderr);
     escape_text(stderr, shown);
-    fprintf(stderr, ": %s\n", strerror(error));
+    fprintf(stderr, ": %s\n", regular_file_error(error));
     return EXIT_USAGE;
 }
 

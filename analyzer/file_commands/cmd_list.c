@@ -4,13 +4,14 @@
  * Lives here: options, the table's columns. Must not live here: finding jobs (fleet/).
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "analyzer/base/planted_path.h"
+#include "analyzer/base/regular_file.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/options.h"
 #include "analyzer/cli/output.h"
@@ -136,12 +137,12 @@ static bool print(const struct output *output, const struct rows *rows) {
 static int find_all(const struct options *options, struct fleet *fleets, struct rows *rows) {
     int code = EXIT_FINE;
     for (size_t i = 0; code == EXIT_FINE && i < options->argument_count; i++) {
-        int descriptor = open(options->arguments[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int descriptor = planted_path_open(options->arguments[i]);
         if (descriptor < 0) {
             int error = errno;
             fputs("commtap: ", stderr);
             escape_text(stderr, options->arguments[i]);
-            fprintf(stderr, ": %s\n", strerror(error));
+            fprintf(stderr, ": %s\n", regular_file_error(error));
             code = EXIT_UNUSABLE;
         } else if (!fleet_find(&fleets[i], descriptor) || !add_rows(rows, options->arguments[i], &fleets[i])) {
             code = input_no_memory();

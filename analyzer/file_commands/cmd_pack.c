@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyzer/base/regular_file.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/options.h"
 #include "analyzer/dumps/directories.h"
@@ -56,7 +57,7 @@ static int refuse_directory(const char *shown, int code) {
     int error = errno;
     fputs("commtap pack: ", stderr);
     escape_text(stderr, shown);
-    fprintf(stderr, ": %s\n", strerror(error));
+    fprintf(stderr, ": %s\n", regular_file_error(error));
     return code;
 }
 

@@ -4,13 +4,14 @@
  * Lives here: options, messages. Must not live here: which ones go (fleet/prune.h).
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "analyzer/base/planted_path.h"
+#include "analyzer/base/regular_file.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/options.h"
 #include "analyzer/fleet/prune.h"
@@ -137,12 +138,12 @@ static int prune_jobs(const char *place, int descriptor, const struct fleet *fle
 
 static int prune_place(const char *place, const struct prune_rules *rules, bool dry) {
     struct fleet fleet = {0};
-    int descriptor = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int descriptor = planted_path_open(place);
     if (descriptor < 0) {
         int error = errno;
         fputs("commtap prune: ", stderr);
         escape_text(stderr, place);
-        fprintf(stderr, ": %s\n", strerror(error));
+        fprintf(stderr, ": %s\n", regular_file_error(error));
         return EXIT_UNUSABLE;
     }
     int code = fleet_find(&fleet, descriptor) ? prune_jobs(place, descriptor, &fleet, rules, dry) : input_no_memory();

@@ -72,11 +72,11 @@ static void say_stubs(struct findings *findings, const struct dump_set *set) {
 }
 
 /* Read where they lie, while they last. */
-static void say_staged(struct findings *findings, const struct job *job) {
+static void say_staged(struct findings *findings, const struct dump_set *set, const struct job *job) {
     size_t staged = 0;
     const struct dump *first = NULL;
     for (size_t d = job->process_count; d-- > 0;)
-        if (dump_is_staged(job->processes[d]) && job->ends[d] != END_RUNNING) {
+        if (dump_set_is_staged(set, job->processes[d]) && job->ends[d] != END_RUNNING) {
             first = job->processes[d];
             staged++;
         }
@@ -111,7 +111,7 @@ static void add_absent(struct findings *findings, const struct dump_set *set, co
                      in_init ? "." : "");
     }
     say_stubs(findings, set);
-    say_staged(findings, job);
+    say_staged(findings, set, job);
     if (set->unusable_count > 0)
         findings_add(findings, FINDING_UNUSABLE_FILES, "%zu file%s cannot be used (first: %.200s: %.160s).",
                      set->unusable_count, set->unusable_count > 1 ? "s" : "", set->unusable[0]->path,

@@ -82,11 +82,10 @@ static void say_at_times(char *text, size_t size, const struct straggler_analysi
     say_seconds(window, sizeof window, analysis->window_ns);
     say_when(moments, sizeof moments, when);
     findings_say_where_late(analysis, straggler, where, sizeof where);
-    snprintf(
-        text, size,
-        "in %zu of %zu stretches%s its %s takes %s longer than that of the others, %.2f times as long; in the %s looked "
-        "at the others waited %s for it, summed over ranks%s",
-        when->slow_rows, when->rows, moments, stretch, longer, when->slow_ratio, window, waited, where);
+    snprintf(text, size,
+             "in %zu of %zu stretches%s its %s takes %s longer than that of the others, %.2f times as long; in the %s "
+             "looked at the others waited %s for it, summed over ranks%s",
+             when->slow_rows, when->rows, moments, stretch, longer, when->slow_ratio, window, waited, where);
 }
 
 /* Calls in which nobody can tell who waits for whom show by their length alone that somebody does. */

@@ -128,6 +128,18 @@ static bool collect_from(const char *directory, const char *run_id, struct run_c
     return visit_stubs(directory, run_id, true, result, notes) && count_dumps(directory, run_id, result);
 }
 
+/* The library takes the first of its staging places that has room. */
+static void look_for_staged(const char *run_id, struct run_collection *result) {
+    static const char *const staging[] = {FORMAT_STAGING_DIRECTORIES};
+    for (size_t i = 0; run_id && i < sizeof staging / sizeof *staging && result->without_stub == 0; i++) {
+        struct run_collection there = {0};
+        if (count_dumps(staging[i], run_id, &there)) {
+            result->without_stub = there.dumps;
+            result->staging = staging[i];
+        }
+    }
+}
+
 bool run_collect(const char *directory, const char *run_id, struct run_collection *result, struct run_notes *notes) {
     struct names places = {0};
     *result = (struct run_collection){0};
@@ -143,6 +155,8 @@ bool run_collect(const char *directory, const char *run_id, struct run_collectio
     }
     int error = errno;
     names_free(&places);
+    if (done && result->dumps + result->other_hosts + result->still_running + result->left == 0)
+        look_for_staged(run_id, result);
     errno = error;
     return done;
 }

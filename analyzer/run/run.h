@@ -136,6 +136,9 @@ struct run_collection {
     size_t other_hosts;   /* stubs of dumps staged on other hosts */
     size_t still_running; /* stubs whose process has not ended */
     size_t left;          /* stubs of dumps of this host that could not be collected: notes say why */
+    size_t without_stub;  /* where nothing at all is there: dumps of this run in `staging`, for which no stub was
+                             written,  as the directory had no room for it */
+    const char *staging;
 };
 
 /* Brings dumps that were staged on this host into `directory`, or those below it (dumps/directories.h), and counts what

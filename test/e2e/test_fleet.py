@@ -78,3 +78,35 @@ def test_who_ran_a_job(tmp_path):
             **clean, **environment, "LD_PRELOAD": str(jobs.SHIM), "COMMTAP_DIR": f"{tmp_path}/%u"})
         (job,) = jobs.document("list", tmp_path / user)["jobs"]
         assert job["user"] == (pwd.getpwuid(os.getuid()).pw_name if user == "0" else user)
+
+
+READING = ["report DIR", "list DIR", "check DIR"]
+CHANGING = ["diagnose DIR", "prune --older-than 0s DIR", "pack --delete DIR", "collect DIR", "top --once DIR", "ctl DIR pause"]
+
+
+@pytest.mark.parametrize("of_link, followed", [(65534, False), (0, True)])
+def test_nobody_elses_link_is_followed_where_all_may_write(of_link, followed, tmp_path):
+    """The library writes nothing behind it; an operator's `commtap prune /scratch/*` must not delete there either."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can leave links of other users")
+    mine, everybody = tmp_path / "mine", tmp_path / "everybody"
+    jobs.run("openmpi", 2, [jobs.program("openmpi", "train"), "--steps", "5"], mine / "job")
+    everybody.mkdir()
+    everybody.chmod(0o1777)
+    for name, place in (("all", mine), ("job", mine / "job"), ("file", next((mine / "job").glob("*.ct")))):
+        (everybody / name).symlink_to(place)
+        os.lchown(everybody / name, of_link, of_link)
+    before = sorted((path, path.stat().st_size) for path in mine.rglob("*"))
+    for command in READING if followed else READING + CHANGING:
+        for place in (everybody / "job", everybody / "all" / "job"):
+            words = [place if word == "DIR" else word for word in command.split()]
+            done = subprocess.run([jobs.COMMTAP, *words], capture_output=True, text=True, timeout=60)
+            assert ("behind a link that another user has put there" in done.stderr) == (not followed), (command, done)
+            assert (done.returncode == 0) == followed, (command, done)
+    assert sorted((path, path.stat().st_size) for path in mine.rglob("*")) == before
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    linked.chmod(0o1777)
+    (everybody / "file").rename(linked / os.path.basename(next((mine / "job").glob("*.ct"))))
+    said = jobs.commtap("report", linked, codes=(0, 3)).stderr
+    assert ("behind a link that another user has put there" in said) == (not followed)

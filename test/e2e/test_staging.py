@@ -4,6 +4,7 @@
 # Must not live here: stubs made by hand (test_collect.py).
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import time
@@ -106,3 +107,32 @@ def test_live_job_is_collected_and_delivers_all_the_same(mpi, shared):
         subprocess.run([str(COLLECT), "--remove", str(where)], check=True, capture_output=True, timeout=60)
     assert stubs(where) == {} and len(jobs.dumps(where)) == 2
     assert jobs.report(where)["job"]["ranks_seen"] == 2
+
+
+def test_dumps_that_nothing_points_to_are_found_by_run(tmp_path):
+    """On a disk without a single free block the dumps are staged, and there is no room for a pointer to them either."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    jobs.need_mpi("mpich")
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", place], capture_output=True, text=True)
+    if mounted.returncode != 0:
+        pytest.skip("mounting is not allowed here: " + mounted.stderr.strip())
+    try:
+        (place / "dumps").mkdir()
+        with pytest.raises(OSError), open(place / "full", "wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        line = jobs.launch_line("mpich", 2, [jobs.program("mpich", "ending"), "proper"], {})
+        said = subprocess.run([jobs.COMMTAP, "run", "-o", place / "dumps", "--", *line], capture_output=True, text=True,
+                              env=jobs.clean_environment(), timeout=120).stderr
+        told = re.search(r"2 of this job are in (\S+) of this host; next: commtap (report --run \S+ \S+)\n", said)
+        assert told, said
+        words = told[2].split()
+        assert jobs.document(*words)["job"]["ranks_seen"] == 2
+        assert "commtap collect" not in jobs.commtap(*words).stdout  # there is nothing that it could go by
+        for path in pathlib.Path(told[1]).glob(f"commtap.{words[2]}.*"):
+            path.unlink()
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
