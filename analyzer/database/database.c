@@ -80,6 +80,8 @@ const char *database_type_of(const char *key) {
 #ifdef HAVE_SQLITE
 #include <sqlite3.h>
 
+#include "analyzer/base/text.h"
+
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 const char *database_lacks(void) {

@@ -11,6 +11,7 @@
 #include "analyzer/base/grow.h"
 #include "analyzer/base/planted_path.h"
 #include "analyzer/base/statistics.h"
+#include "analyzer/base/text.h"
 #include "shim/format.h"
 
 enum { LEVELS = 5 }; /* %j, %u, %h, %p and %r, each in a directory of its own */
@@ -36,11 +37,6 @@ void names_free(struct names *names) {
     *names = (struct names){0};
 }
 
-static bool ends_with(const char *text, const char *suffix) {
-    size_t length = strlen(text), end = strlen(suffix);
-    return length > end && strcmp(text + length - end, suffix) == 0;
-}
-
 /* A dump, or what stands for one. */
 static bool is_of_a_dump(const char *name) {
     static const char *const suffixes[] = {FORMAT_FILE_SUFFIX, FORMAT_STUB_SUFFIX, FORMAT_STAGED_SUFFIX,
@@ -48,7 +44,7 @@ static bool is_of_a_dump(const char *name) {
     if (archive_is_one(name))
         return true;
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        if (ends_with(name, suffixes[i]))
+        if (text_ends_in(name, suffixes[i]))
             return true;
     return false;
 }

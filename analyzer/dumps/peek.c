@@ -9,6 +9,7 @@
 
 #include "analyzer/base/regular_file.h"
 #include "analyzer/dumps/process.h"
+#include "analyzer/dumps/stub.h"
 
 #define TERMINATE(TEXT) ((TEXT)[sizeof(TEXT) - 1] = '\0')
 
@@ -37,6 +38,14 @@ const char *peek_dump(int directory, const char *name, struct peek *peek) {
     const char *reason = got < 0 ? strerror(errno) : judge(&peek->header, (size_t)got);
     close(file);
     return reason;
+}
+
+bool peek_staged(int directory, const char *name, struct peek *peek) {
+    struct stub stub;
+    char here[sizeof stub.boot_id];
+    return stub_read(directory, name, &stub) == NULL && process_boot_id(here, sizeof here) &&
+           strcmp(stub.boot_id, here) == 0 && faccessat(directory, stub.dump_name, F_OK, AT_SYMLINK_NOFOLLOW) != 0 &&
+           peek_dump(AT_FDCWD, stub.path, peek) == NULL;
 }
 
 enum process_state peek_process(const struct peek *peek) {

@@ -20,6 +20,10 @@ struct peek {
 /* Reads the header of the file `name` in `directory`, following no link. Returns NULL, or why it is no dump. */
 const char *peek_dump(int directory, const char *name, struct peek *peek);
 
+/* Reads the header of the dump that the stub `name` in `directory` stands for, where it is staged on this host. False
+ * where it is on another one or not there any more, or lies beside the stub already. */
+bool peek_staged(int directory, const char *name, struct peek *peek);
+
 /* Whether nothing will be written into it any more. PROCESS_ELSEWHERE: cannot be told from here. */
 enum process_state peek_process(const struct peek *peek);
 

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyzer/base/text.h"
 #include "analyzer/dumps/directories.h"
 #include "analyzer/dumps/set.h"
 #include "analyzer/load/dump.h"
@@ -32,11 +33,6 @@ static char *join_path(const char *directory, const char *name) {
     return asprintf(&path, "%s/%s", directory, name) < 0 ? NULL : path;
 }
 
-static bool ends_with(const char *text, const char *suffix) {
-    size_t length = strlen(text), end = strlen(suffix);
-    return length > end && strcmp(text + length - end, suffix) == 0;
-}
-
 /* ---- archives ---------------------------------------------------------------------------------- */
 
 /* Of a dump that is there unpacked as well, the packed one is left out. */
@@ -46,7 +42,7 @@ static enum dump_set_result list_member(struct dump_set *set, const char *direct
     char *path = join_path(directory, entry->name), *packed = NULL;
     bool loose = path && lstat(path, &status) == 0;
     free(path);
-    if (loose || !ends_with(entry->name, FORMAT_FILE_SUFFIX))
+    if (loose || !text_ends_in(entry->name, FORMAT_FILE_SUFFIX))
         return DUMP_SET_OK;
     if (!path || asprintf(&packed, "%s/%s:%s", directory, archive, entry->name) < 0 || !names_add(dumps, packed))
         return DUMP_SET_NO_MEMORY;
@@ -83,10 +79,10 @@ static enum dump_set_result list_directory(struct dump_set *set, const char *dir
         return DUMP_SET_NO_DIRECTORY;
     enum dump_set_result result = DUMP_SET_OK;
     for (struct dirent *entry; result == DUMP_SET_OK && (entry = readdir(stream));) {
-        struct names *to = ends_with(entry->d_name, FORMAT_FILE_SUFFIX) ? dumps
-                           : stub_is_one(entry->d_name)                 ? stubs
-                                                                        : NULL;
-        set->unfinished += ends_with(entry->d_name, FORMAT_FILE_SUFFIX FORMAT_UNFINISHED_SUFFIX);
+        struct names *to = text_ends_in(entry->d_name, FORMAT_FILE_SUFFIX) ? dumps
+                           : stub_is_one(entry->d_name)                    ? stubs
+                                                                           : NULL;
+        set->unfinished += text_ends_in(entry->d_name, FORMAT_FILE_SUFFIX FORMAT_UNFINISHED_SUFFIX);
         if (to && !names_add(to, join_path(directory, entry->d_name)))
             result = DUMP_SET_NO_MEMORY;
         else if (archive_is_one(entry->d_name))

@@ -10,19 +10,15 @@
 #include <unistd.h>
 
 #include "analyzer/base/regular_file.h"
+#include "analyzer/base/text.h"
 #include "shim/format.h"
 
 enum { STUB_BYTES_MAX = 4096, HEX_DIGITS = 16, BOOT_ID_LENGTH = 36, RUN_ID_MAX = 63 };
 
 static const char *const staging_directories[] = {FORMAT_STAGING_DIRECTORIES};
 
-static bool ends_with(const char *text, const char *suffix) {
-    size_t length = strlen(text), end = strlen(suffix);
-    return length >= end && strcmp(text + length - end, suffix) == 0;
-}
-
 static bool is_ours(const char *name, const char *suffix) {
-    return strncmp(name, FORMAT_FILE_PREFIX, strlen(FORMAT_FILE_PREFIX)) == 0 && ends_with(name, suffix);
+    return strncmp(name, FORMAT_FILE_PREFIX, strlen(FORMAT_FILE_PREFIX)) == 0 && text_ends_in(name, suffix);
 }
 
 bool stub_is_one(const char *name) {

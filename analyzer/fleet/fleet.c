@@ -14,6 +14,7 @@
 #include "analyzer/archive/archive_write.h"
 #include "analyzer/base/grow.h"
 #include "analyzer/base/side_by_side.h"
+#include "analyzer/base/text.h"
 #include "analyzer/dumps/peek.h"
 #include "analyzer/fleet/below.h"
 #include "analyzer/fleet/own_files.h"
@@ -60,11 +61,6 @@ bool fleet_run_of(const char *name, char run_id[64]) {
     memcpy(run_id, name + prefix, length - prefix);
     run_id[length - prefix] = '\0';
     return true;
-}
-
-static bool ends_in(const char *name, const char *suffix) {
-    size_t length = strlen(name);
-    return cut_end(name, &length, suffix);
 }
 
 /* ---- one directory ----------------------------------------------------------------------------- */
@@ -143,25 +139,35 @@ static void take_header(struct fleet_job *job, const struct peek *peek) {
                                                    : FLEET_KILLED);
 }
 
-/* What it says of its job: a dump by its header; a stub or a dump that is just being made, that a process may run. */
+/* False: memory is short. */
+static bool take_dump(struct fleet_job *job, const struct peek *peek) {
+    take_header(job, peek);
+    job->dumps++;
+    return note_process(job, &peek->header);
+}
+
+/* What it says of its job: a dump by its header, also where it is staged on this host; a stub of another one or a dump
+ * that is just being made, that a process may run. */
 static bool take_file(struct place *place, struct fleet_job *job, const char *name) {
     struct peek peek;
     struct stat status;
     if (fstatat(place->descriptor, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))
         return true;
-    if (ends_in(name, FORMAT_FILE_SUFFIX)) {
+    if (text_ends_in(name, FORMAT_FILE_SUFFIX)) {
         if (peek_dump(place->descriptor, name, &peek) != NULL)
             return true; /* whatever it is, it is no dump of ours */
-        take_header(job, &peek);
-        if (!note_process(job, &peek.header))
+        if (!take_dump(job, &peek))
             return false;
-        job->dumps++;
     }
     if (!own_file_begins(place->descriptor, name))
         return true;
-    if (ends_in(name, FORMAT_STUB_SUFFIX) || ends_in(name, FORMAT_UNFINISHED_SUFFIX) ||
-        ends_in(name, ARCHIVE_PART_SUFFIX))
+    if (text_ends_in(name, FORMAT_STUB_SUFFIX) && peek_staged(place->descriptor, name, &peek)) {
+        if (!take_dump(job, &peek))
+            return false;
+    } else if (text_ends_in(name, FORMAT_STUB_SUFFIX) || text_ends_in(name, FORMAT_UNFINISHED_SUFFIX) ||
+               text_ends_in(name, ARCHIVE_PART_SUFFIX)) {
         note_state(job, FLEET_UNKNOWN);
+    }
     job->packed += archive_is_one(name);
     if (!grow_list(job->files, job->file_count))
         return false;

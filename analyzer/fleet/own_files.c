@@ -8,6 +8,7 @@
 
 #include "analyzer/archive/archive.h"
 #include "analyzer/archive/archive_write.h"
+#include "analyzer/base/text.h"
 #include "shim/format.h"
 
 enum { BEGINNINGS = 5, BEGINNING_BYTES = 24 };
@@ -22,11 +23,6 @@ static const struct {
     {FORMAT_STAGED_SUFFIX, {"host=", "boot_id=", "path=", "pid=", "rank="}},
     {FORMAT_UNFINISHED_SUFFIX, {FORMAT_MAGIC, "\0"}},
 };
-
-static bool ends_in(const char *name, const char *suffix) {
-    size_t length = strlen(name), end = strlen(suffix);
-    return length > end && strcmp(name + length - end, suffix) == 0;
-}
 
 /* Returns how many bytes it has of them; -1: it cannot be read. */
 static ssize_t read_beginning(int directory, const char *name, char *text) {
@@ -48,10 +44,10 @@ static bool begins_with_one(const char *const *beginnings, const char *text, siz
 
 bool own_file_begins(int directory, const char *name) {
     char text[BEGINNING_BYTES];
-    if (archive_is_one(name) || ends_in(name, ARCHIVE_PART_SUFFIX))
+    if (archive_is_one(name) || text_ends_in(name, ARCHIVE_PART_SUFFIX))
         return archive_begins(directory, name);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (ends_in(name, kinds[i].suffix)) {
+        if (text_ends_in(name, kinds[i].suffix)) {
             ssize_t bytes = read_beginning(directory, name, text);
             return bytes >= 0 && begins_with_one(kinds[i].beginnings, text, (size_t)bytes);
         }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "analyzer/base/side_by_side.h"
+#include "analyzer/base/text.h"
 #include "analyzer/dumps/peek.h"
 #include "analyzer/fleet/below.h"
 #include "analyzer/fleet/own_files.h"
@@ -54,22 +55,27 @@ static int refusal(int directory, const struct stat *file) {
     return others && above.st_mode & S_ISVTX ? EPERM : 0;
 }
 
+static bool is_written(const struct peek *peek) {
+    enum process_state process = peek_process(peek);
+    return process == PROCESS_RUNS || process == PROCESS_STOPPED;
+}
+
 /* A process may have begun to write since the job was chosen, or a link may have come in a file's place. */
 static int remove_file(int directory, const char *name, bool dry) {
     struct stat status;
     struct peek peek;
-    size_t length = strlen(name), end = strlen(FORMAT_FILE_SUFFIX);
     if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT ? 0 : errno;
     if (!S_ISREG(status.st_mode))
         return ENOTSUP;
-    if (length > end && strcmp(name + length - end, FORMAT_FILE_SUFFIX) == 0) {
+    if (text_ends_in(name, FORMAT_FILE_SUFFIX)) {
         if (peek_dump(directory, name, &peek) != NULL)
             return ENOTSUP;
-        enum process_state process = peek_process(&peek);
-        if (process == PROCESS_RUNS || process == PROCESS_STOPPED)
+        if (is_written(&peek))
             return EBUSY;
     }
+    if (text_ends_in(name, FORMAT_STUB_SUFFIX) && peek_staged(directory, name, &peek) && is_written(&peek))
+        return EBUSY;
     if (!own_file_begins(directory, name))
         return ENOTSUP;
     if (dry)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "analyzer/base/grow.h"
+#include "analyzer/base/text.h"
 #include "analyzer/pack/pack_items.h"
 
 bool pack_leave(struct pack_item *item, const char *what, const char *why) {
@@ -31,11 +32,6 @@ struct pack_item *pack_add_item(struct packing *packing, const char *name) {
     return item->name ? item : NULL;
 }
 
-static bool ends_in(const char *name, const char *suffix) {
-    size_t length = strlen(name), end = strlen(suffix);
-    return length > end && strcmp(name + length - end, suffix) == 0;
-}
-
 bool pack_list(struct packing *packing, int descriptor, const char *suffix) {
     int copy = openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *stream = copy < 0 ? NULL : fdopendir(copy);
@@ -43,7 +39,7 @@ bool pack_list(struct packing *packing, int descriptor, const char *suffix) {
     if (!stream && copy >= 0)
         close(copy);
     for (struct dirent *entry; done && (entry = readdir(stream));)
-        if (ends_in(entry->d_name, suffix) && !pack_add_item(packing, entry->d_name)) {
+        if (text_ends_in(entry->d_name, suffix) && !pack_add_item(packing, entry->d_name)) {
             errno = ENOMEM;
             done = false;
         }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "analyzer/base/grow.h"
+#include "analyzer/base/text.h"
 
 #define MISSING "[missing frames]"
 
@@ -24,11 +25,6 @@ const char *pass_name(enum pass pass) {
 
 static bool starts_with(const char *text, const char *start) {
     return strncmp(text, start, strlen(start)) == 0;
-}
-
-static bool ends_with(const char *text, const char *end) {
-    size_t length = strlen(text), part = strlen(end);
-    return length >= part && strcmp(text + length - part, end) == 0;
 }
 
 /* A native frame of the interpreter's loop, whatever was inlined into it there. */
@@ -114,8 +110,8 @@ static bool add_python(struct reading *reading, uint64_t entry) {
     reading->frames->has_python |= python;
     reading->engine |= !python && is_engine(frame.name);
     reading->torch |= strstr(file, "/torch/") != NULL;
-    reading->checkpoint |= ends_with(file, "torch/utils/checkpoint.py");
-    reading->engine |= ends_with(file, "torch/autograd/graph.py") && starts_with(frame.name, "_engine_run_backward");
+    reading->checkpoint |= text_ends_in(file, "torch/utils/checkpoint.py");
+    reading->engine |= text_ends_in(file, "torch/autograd/graph.py") && starts_with(frame.name, "_engine_run_backward");
     return append_frame(reading, frame);
 }
 

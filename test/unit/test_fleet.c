@@ -336,6 +336,38 @@ static void a_running_job_stays_whatever_is_said(void **state) {
     expect(&rules, "-");
 }
 
+/* Its dump is staged on this host, and only the stub is in the directory. */
+static void a_running_job_stays_that_is_staged(void **state) {
+    (void)state;
+    struct prune_rules rules = nothing;
+    struct fleet fleet;
+    char path[64], text[512], boot_id[64];
+    struct dump_builder *builder = dump_builder_new(&(struct dump_plan){.rank = 0, .world_size = 1});
+    make_alive(dump_builder_header(builder));
+    snprintf(dump_builder_header(builder)->user, sizeof dump_builder_header(builder)->user, "ada");
+    snprintf(path, sizeof path, "/tmp/commtap.s-%d.00000000000000aa.ct", (int)getpid());
+    assert_int_equal(dump_builder_write(builder, path, 0), 0);
+    dump_builder_free(builder);
+    assert_true(process_boot_id(boot_id, sizeof boot_id));
+    snprintf(text, sizeof text, "host=here\nboot_id=%s\npath=%s\npid=%d\nrank=0\n", boot_id, path, (int)getpid());
+    char name[96];
+    snprintf(name, sizeof name, "a/commtap.s-%d.00000000000000aa.stub", (int)getpid());
+    assert_int_equal(mkdirat(descriptor, "a", 0700), 0);
+    make_text(name, text);
+    rules.older_ns = 0;
+    rules.ended = true;
+    rules.now_ns = INT64_MAX;
+    assert_true(fleet_find(&fleet, descriptor));
+    assert_int_equal(fleet.count, 1);
+    assert_int_equal(fleet.jobs[0].state, FLEET_RUNS);
+    assert_int_equal(fleet.jobs[0].dumps, 1);
+    assert_string_equal(fleet.jobs[0].user, "ada");
+    fleet_free(&fleet);
+    expect(&rules, "-");
+    assert_int_equal(unlink(path), 0);
+    expect(&rules, "o"); /* of a dump that is gone nothing tells that its process runs, which --ended then says */
+}
+
 /* ---- what goes ------------------------------------------------------------------------------------------------- */
 
 static void only_what_is_ours_goes(void **state) {
@@ -518,6 +550,7 @@ int main(void) {
         IN_A_DIRECTORY(the_oldest_make_room),
         IN_A_DIRECTORY(whoever_may_still_run_stays),
         IN_A_DIRECTORY(a_running_job_stays_whatever_is_said),
+        IN_A_DIRECTORY(a_running_job_stays_that_is_staged),
         IN_A_DIRECTORY(only_what_is_ours_goes),
         IN_A_DIRECTORY(texts_that_have_our_names_stay),
         IN_A_DIRECTORY(a_dry_run_removes_nothing_and_tells_what_it_could_not),
