@@ -23,7 +23,7 @@ const char *verdict_name(enum verdict verdict) {
 
 const char *culprit_state_name(enum culprit_state state) {
     static const char *const names[] = {"never_entered", "blocked",      "mismatch", "dead",
-                                        "no_dump",       "in_user_code", "finalised"};
+                                        "no_dump",       "in_user_code", "finalised", "not_collected"};
     return names[state];
 }
 
@@ -147,7 +147,7 @@ static enum culprit_state culprit_state_of(const struct diagnosis *diagnosis, ui
         return CULPRIT_BLOCKED;
     switch (diagnosis->wait_for_graph.parties[party].doing) {
     case DOING_UNKNOWN:
-        return CULPRIT_NO_DUMP;
+        return diagnosis->world.parties[party].elsewhere ? CULPRIT_NOT_COLLECTED : CULPRIT_NO_DUMP;
     case DOING_GONE:
         return CULPRIT_DEAD;
     case DOING_FINALIZE:
@@ -531,7 +531,8 @@ static bool circle_has_gpus(const struct diagnosis *diagnosis) {
 static bool may_have_worked(const struct diagnosis *diagnosis) {
     bool nobody_dead = diagnosis->verdict == VERDICT_DEAD_RANK && diagnosis->wait_for_graph.count == 0;
     for (size_t i = 0; i < diagnosis->culprit_count; i++)
-        nobody_dead &= diagnosis->culprits[i].state == CULPRIT_NO_DUMP;
+        nobody_dead &= diagnosis->culprits[i].state == CULPRIT_NO_DUMP ||
+                       diagnosis->culprits[i].state == CULPRIT_NOT_COLLECTED;
     return diagnosis->verdict == VERDICT_HANG || diagnosis->partner_untold || nobody_dead || circle_has_gpus(diagnosis);
 }
 
@@ -716,6 +717,16 @@ static void judge_suspended(struct diagnosis *diagnosis) {
     diagnosis->culprit_count = 0;
 }
 
+/* What ranks did whose dumps are on other hosts is known there: that others wait for them says nothing of them. */
+static void judge_uncollected(struct diagnosis *diagnosis) {
+    diagnosis->uncollected = (diagnosis->verdict == VERDICT_HANG || diagnosis->verdict == VERDICT_DEAD_RANK) &&
+                             diagnosis->culprit_count > 0 && diagnosis->cycle_count == 0;
+    for (size_t i = 0; i < diagnosis->culprit_count; i++)
+        diagnosis->uncollected &= diagnosis->culprits[i].state == CULPRIT_NOT_COLLECTED;
+    if (diagnosis->uncollected)
+        diagnosis->verdict = VERDICT_UNKNOWN;
+}
+
 bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct diagnose_request *request) {
     *diagnosis = (struct diagnosis){.verdict = VERDICT_UNKNOWN};
     if (request->end)
@@ -731,6 +742,7 @@ bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct d
         return false;
     }
     judge_suspended(diagnosis);
+    judge_uncollected(diagnosis);
     weigh_absences(diagnosis, request);
     if (diagnosis->culprit_count > 0 && diagnosis->verdict != VERDICT_DEADLOCK)
         qsort(diagnosis->culprits, diagnosis->culprit_count, sizeof *diagnosis->culprits, compare_culprits);

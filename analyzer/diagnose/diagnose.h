@@ -31,6 +31,7 @@ enum culprit_state {
     CULPRIT_NO_DUMP,
     CULPRIT_IN_USER_CODE,
     CULPRIT_FINALISED,
+    CULPRIT_NOT_COLLECTED,
 };
 
 /* Why somebody is to blame. */
@@ -60,6 +61,7 @@ struct diagnosis {
     struct standing standing; /* of waits that may be a hang, where nobody saw them stand */
     bool suspended;           /* ok: all processes are stopped, as batch systems stop a job that is to go on later */
     bool partner_untold;      /* unknown: all that is waited for ends with messages of which nothing tells who misses */
+    bool uncollected;         /* unknown: all who are waited for have dumps that lie on their nodes still */
     bool may_come_back;       /* a hang: those waited for are, or were, away, no longer than work may be */
     struct mismatch mismatch; /* of a desync */
     struct job_end end;       /* of the request; nothing known where that has none */

@@ -16,6 +16,7 @@
 struct party {
     int32_t rank;            /* world rank, RANK_UNKNOWN */
     const struct dump *dump; /* NULL: it left none */
+    const char *elsewhere;   /* the host on which its dump lies, which has not been collected; NULL: that is not told */
     enum process_state process;
     int64_t seen_ns; /* when it was last noted to live; 0: nobody did */
     int64_t gone_ns; /* when it was first noted not to; 0: never. Both CLOCK_MONOTONIC of its host (beats.h) */

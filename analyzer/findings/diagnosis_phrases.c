@@ -246,6 +246,9 @@ static void say_awaited(const struct diagnosis *diagnosis, const struct culprit 
     case CULPRIT_NO_DUMP:
         reason = "left no dump: it never started, was not recorded, or its dump was not collected";
         break;
+    case CULPRIT_NOT_COLLECTED:
+        reason = "its dump lies on its node still: what it does is not known here";
+        break;
     case CULPRIT_DEAD:
         reason = state->gone == GONE_ABORTED ? "called MPI_Abort"
                  : state->gone == GONE_EXITED

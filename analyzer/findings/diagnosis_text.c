@@ -392,12 +392,34 @@ static void say_first_gone(struct diagnosis_text *told, const struct diagnosis *
         rank_text(diagnosis->world.parties[end->dead].rank).text, how);
 }
 
+/* Of ranks on several hosts the first is named. */
+static void say_uncollected(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
+    char who[LIST] = "";
+    uint32_t *parties = calloc(diagnosis->culprit_count + 1, sizeof *parties);
+    const char *host = diagnosis->world.parties[diagnosis->culprits[0].party].elsewhere;
+    bool many = diagnosis->culprit_count > 1, other_hosts = false;
+    for (size_t i = 0; parties && i < diagnosis->culprit_count; i++) {
+        const uint32_t party = parties[i] = diagnosis->culprits[i].party;
+        other_hosts |= strcmp(diagnosis->world.parties[party].elsewhere, host) != 0;
+    }
+    if (parties)
+        say_parties(diagnosis, who, sizeof who, parties, diagnosis->culprit_count);
+    free(parties);
+    say(told,
+        "unknown: the others wait for %s, whose dump%s %s on %s%s and %s not been collected: commtap-collect fetches "
+        "%s.",
+        who, many ? "s" : "", many ? "lie" : "lies", host, other_hosts ? " and other hosts" : "", many ? "have" : "has",
+        many ? "them" : "it");
+}
+
 static void say_fine(struct diagnosis_text *told, const struct diagnosis *diagnosis,
                      const struct diagnose_request *request) {
     uint32_t finished = 0, dumps = diagnosis->world.dump_count;
     for (uint32_t p = 0; p < dumps; p++)
         finished += diagnosis->wait_for_graph.parties[p].doing == DOING_FINISHED;
-    if (request->moving_count > 0) {
+    if (diagnosis->uncollected) {
+        say_uncollected(told, diagnosis);
+    } else if (request->moving_count > 0) {
         char who[LIST];
         say_ranks(who, sizeof who, request->moving, request->moving_count);
         say(told, "ok: no hang: %s came on between two looks.", who);
@@ -454,7 +476,7 @@ static void say_all(struct diagnosis_text *told, struct diagnosis *diagnosis, co
     case VERDICT_OK:
     case VERDICT_UNKNOWN:
         say_fine(told, diagnosis, request);
-        if (diagnosis->standing.kind == STANDING_UNTOLD) {
+        if (diagnosis->standing.kind == STANDING_UNTOLD || diagnosis->uncollected) {
             say_collectives(told, diagnosis);
             say_end(told, diagnosis);
         }

@@ -142,9 +142,38 @@ static bool take_dumps(struct job *job, const struct dump_set *set, const struct
 }
 
 enum {
+    HEX_DIGITS = 16,
     WORLD_MOST = 1 << 24,  /* a larger world size is damage */
     UNSEEN_MOST = 1 << 20, /* so are more ranks without a dump: each takes 100 bytes, of a claim of four */
 };
+
+/* Whether the stub is one of a run: "commtap.<run id>.<16 hex>.stub". */
+static bool stub_is_of_run(const struct dump_stub *stub, const char *run_id) {
+    const char *slash = strrchr(stub->path, '/'), *name = slash ? slash + 1 : stub->path;
+    size_t prefix = strlen(FORMAT_FILE_PREFIX), length = strlen(run_id);
+    return strncmp(name, FORMAT_FILE_PREFIX, prefix) == 0 && strncmp(name + prefix, run_id, length) == 0 &&
+           name[prefix + length] == '.' &&
+           strlen(name + prefix + length) == 1 + HEX_DIGITS + strlen(FORMAT_STUB_SUFFIX);
+}
+
+static int compare_ranks(const void *rank, const void *missing) {
+    return (*(const int32_t *)rank > *(const int32_t *)missing) - (*(const int32_t *)rank < *(const int32_t *)missing);
+}
+
+/* Of several launches of a run the stubs are told apart no further: a rank may have a dump all the same. */
+static bool find_stubs(struct job *job, const struct dump_set *set) {
+    job->missing_stubs = calloc(job->missing_count + 1, sizeof *job->missing_stubs);
+    for (size_t i = 0; job->missing_stubs && job->count > 0 && i < set->stub_count; i++) {
+        const struct dump_stub *stub = &set->stubs[i];
+        if (stub->damage || !stub_is_of_run(stub, job->dumps[0]->run_id))
+            continue;
+        const int32_t *missing =
+            bsearch(&stub->rank, job->missing, job->missing_count, sizeof *job->missing, compare_ranks);
+        if (missing)
+            job->missing_stubs[missing - job->missing] = stub;
+    }
+    return job->missing_stubs != NULL;
+}
 
 static bool find_missing_ranks(struct job *job) {
     if (job->ranks_expected > WORLD_MOST || job->ranks_expected > UNSEEN_MOST + (int64_t)job->count)
@@ -177,7 +206,7 @@ int job_select(struct job *job, const struct dump_set *set, const char *id, bool
     if (!job->listed)
         return -1;
     count_alternatives(job, &all);
-    return take_dumps(job, set, job->listed, alive) && find_missing_ranks(job) ? 0 : -2;
+    return take_dumps(job, set, job->listed, alive) && find_missing_ranks(job) && find_stubs(job, set) ? 0 : -2;
 }
 
 /* Whether some process has views. False with `done` false where memory is short. */
@@ -252,6 +281,7 @@ void job_free(struct job *job) {
     free(job->ends);
     free(job->selected.duplicate);
     free(job->missing);
+    free(job->missing_stubs);
     job_list_free(&job->list);
     *job = (struct job){0};
 }

@@ -37,6 +37,7 @@ struct job {
     int32_t ranks_expected;  /* 0 = unknown */
     int32_t *missing;        /* ranks without a dump, ascending */
     size_t missing_count;
+    const struct dump_stub **missing_stubs; /* per missing rank: what tells that its dump lies on its node, or NULL */
     struct job_list list;            /* all jobs of the directory */
     const struct listed_job *listed; /* this one, in it */
     size_t runs;                     /* in the directory */

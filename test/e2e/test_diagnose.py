@@ -6,6 +6,7 @@ import contextlib
 import os
 import pathlib
 import re
+import shutil
 import signal
 import textwrap
 import time
@@ -485,6 +486,29 @@ def test_lost_dump(mpi, where):
     result = diagnose(where)
     assert result["verdict"] == "dead_rank"
     assert states(result) == {1: "no_dump"}
+
+
+def test_a_dump_that_is_on_another_host_is_not_lost(mpi, where):
+    """What its rank does is known there: nothing says that it is dead."""
+    with hanging(mpi, "skip", where):
+        live = {row["rank"]: os.path.join(where, row["file"]) for row in jobs.document("check", where, codes=(0, 1))["dumps"]}
+        kept = pathlib.Path(where) / "kept"
+        kept.mkdir()
+        for rank, path in live.items():
+            if rank != 1:
+                shutil.copy(path, kept)
+        name = os.path.basename(live[1])
+        (kept / name.replace(".ct", ".stub")).write_text(
+            f"host=nodeB\nboot_id=00000000-0000-4000-8000-000000000000\npath=/dev/shm/{name}\npid=4242\nrank=1\n")
+        assert not {"dead_rank", "hang"} & {finding["code"] for finding in jobs.report(kept)["findings"]}
+        result = diagnose(kept)
+        assert result["verdict"] == "unknown" and states(result) == {1: "not_collected"}
+        assert re.search("the others wait for rank 1, whose dump lies on nodeB and has not been collected", result["text"][0])
+        assert "unknown" in jobs.commtap("top", "--once", kept, codes=range(5)).stdout
+    result = diagnose(kept)  # of the job that is over likewise
+    assert result["verdict"] == "unknown" and states(result) == {1: "not_collected"}
+    shutil.copy(live[1], kept)
+    assert states(diagnose(kept)) == {1: "in_user_code"}
 
 
 def test_finished_job(mpi, where):
