@@ -24,6 +24,9 @@ struct ending {
     bool alone;     /* nobody else was on its way out by what may have been the same cause when it was seen to be */
 };
 
+/* Somebody wanted it to end, as a rule the same who wanted the others to. `status` as wait tells it. */
+bool ending_is_requested(int status);
+
 /* The index of the first that died; `count` where nobody did, or all as they were told. *sure: of a cause of its own.
  * Else the others went the same way at the same moment: a launcher that sees one rank die ends the rest, by SIGKILL or
  * more gently, but all may have been killed together as well. */

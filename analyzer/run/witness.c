@@ -292,7 +292,8 @@ static void take_death(struct witness *witness, size_t at) {
     if (witness->settle_ms == 0)
         note_time(witness);
     witness->asked = witness->asked || launcher_is_killed(witness);
-    if (witness->asked || dead->ending.alone || all_have_ended(witness))
+    bool final = dead->ending.alone && !ending_is_requested(seen.status); /* else the others' ends tell more */
+    if (witness->asked || final || all_have_ended(witness))
         settle_endings(witness);
 }
 

@@ -372,6 +372,13 @@ def test_the_rank_that_is_waited_for_crashes(mpi, where):
     assert (result["verdict"], states(result)) == ("dead_rank", {1: "dead"}), result["text"]
 
 
+def test_a_rank_that_alone_is_told_to_end_is_named(where):
+    """As a memory watcher does. Hydra kills the others; Open MPI asks them first, as whoever ends the whole job does."""
+    jobs.need_mpi("mpich")
+    result = killed_under_run("mpich", where, 1, signal.SIGTERM)
+    assert "The first process to end was that of rank 1, of signal 15" in " ".join(result["text"]), result["text"]
+
+
 def test_a_group_that_is_told_to_end_has_a_known_end(mpi, where):
     """As timeout(1) does: the launcher is told twice, and may leave before its ranks have ended."""
     with hanging(mpi, "skip", where, way="run") as process:

@@ -107,8 +107,22 @@ static void nobody_died(void **state) {
     assert_int_equal(first_death(endings, 0, &sure), 0);
 }
 
+/* A memory watcher asks one process to end, and the launcher kills the rest. */
+static void one_that_was_asked_alone_may_be_the_first(void **state) {
+    (void)state;
+    const int one[] = {SIGKILL, SIGTERM, SIGKILL, SIGKILL}, two[] = {SIGKILL, SIGTERM, SIGTERM, SIGKILL};
+    const int exits[] = {EXIT_1, SIGTERM, EXIT_1, EXIT_1};
+    const unsigned order[] = {2, 1, 3, 4}, late[] = {1, 2, 3, 4};
+    assert_int_equal(judge(one, order, -1, 1), NOT_SURE + 1);
+    assert_int_equal(judge(one, order, -1, -1), RANKS);
+    assert_int_equal(judge(two, order, -1, 1), RANKS);
+    assert_int_equal(judge(exits, order, -1, 1), RANKS);
+    assert_int_equal(judge(one, late, -1, -1), NOT_SURE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_that_was_asked_alone_may_be_the_first),
         cmocka_unit_test(a_crash_tells_in_any_order),
         cmocka_unit_test(an_abort_tells_where_it_was_first),
         cmocka_unit_test(killed_all_together),
