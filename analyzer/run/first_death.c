@@ -28,21 +28,6 @@ static bool has_company(const struct ending *endings, size_t count, size_t at) {
     return false;
 }
 
-/* Whether another process, or several, were killed: as a launcher does that sees one end. */
-static bool others_were_killed(const struct ending *endings, size_t count, size_t at) {
-    for (size_t i = 0; i < count; i++)
-        if (endings[i].end != END_NONE && endings[i].pid != endings[at].pid && endings[i].status == SIGKILL)
-            return true;
-    return false;
-}
-
-/* Who wants a job to end asks all its processes: one that was asked alone, as by a memory watcher, is the first to die.
- * Where another was asked as well, or ended before it was, it is not known to be alone in that. */
-static bool may_be_the_job(const struct ending *endings, size_t count, size_t first) {
-    return ending_is_requested(endings[first].status) &&
-           (!endings[first].alone || has_company(endings, count, first) || !others_were_killed(endings, count, first));
-}
-
 static size_t earliest_ending(const struct ending *endings, size_t count) {
     size_t first = count;
     for (size_t i = 0; i < count; i++)
@@ -64,13 +49,33 @@ static size_t only_crash(const struct ending *endings, size_t count) {
     return found;
 }
 
+/* Who wants a job to end asks all its processes. Where one alone was asked, as by a memory watcher, and all the others
+ * were killed, as launchers do that see one end, that is the one; `count`: there is none, or no other. */
+static size_t only_asked(const struct ending *endings, size_t count) {
+    size_t found = count, killed = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (endings[i].end == END_NONE)
+            continue;
+        bool asked = ending_is_requested(endings[i].status);
+        if (!asked && endings[i].status != SIGKILL)
+            return count;
+        if (asked && found < count && endings[i].pid != endings[found].pid)
+            return count;
+        found = asked && found == count ? i : found;
+        killed += !asked;
+    }
+    return killed > 0 ? found : count;
+}
+
 size_t first_death(const struct ending *endings, size_t count, bool *sure) {
     size_t first = earliest_ending(endings, count), crash = only_crash(endings, count);
+    size_t asked = only_asked(endings, count);
     *sure = false;
-    if (first == count || endings[first].end == END_SAID || may_be_the_job(endings, count, first))
+    if (asked < count)
+        return asked;
+    if (first == count || endings[first].end == END_SAID || ending_is_requested(endings[first].status))
         return count;
-    bool requested = ending_is_requested(endings[first].status);
-    bool telling = endings[first].status != 0 && endings[first].status != SIGKILL && !requested;
-    *sure = (endings[first].alone && !requested) || crash < count || (telling && !has_company(endings, count, first));
+    bool telling = endings[first].status != 0 && endings[first].status != SIGKILL;
+    *sure = endings[first].alone || crash < count || (telling && !has_company(endings, count, first));
     return crash < count && !endings[first].alone ? crash : first;
 }

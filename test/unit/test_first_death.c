@@ -114,10 +114,10 @@ static void one_that_was_asked_alone_may_be_the_first(void **state) {
     const int exits[] = {EXIT_1, SIGTERM, EXIT_1, EXIT_1};
     const unsigned order[] = {2, 1, 3, 4}, late[] = {1, 2, 3, 4};
     assert_int_equal(judge(one, order, -1, 1), NOT_SURE + 1);
-    assert_int_equal(judge(one, order, -1, -1), RANKS);
+    assert_int_equal(judge(one, order, -1, -1), NOT_SURE + 1);
+    assert_int_equal(judge(one, late, -1, -1), NOT_SURE + 1); /* a busy host sees ends in any order */
     assert_int_equal(judge(two, order, -1, 1), RANKS);
     assert_int_equal(judge(exits, order, -1, 1), RANKS);
-    assert_int_equal(judge(one, late, -1, -1), NOT_SURE);
 }
 
 int main(void) {
