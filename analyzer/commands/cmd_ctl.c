@@ -408,8 +408,8 @@ static bool nobody_is_there(const struct ctl *ctl) {
 static int say_nobody(const struct ctl *ctl) {
     fprintf(stderr, "commtap ctl: %s\n",
             ctl->count == 0              ? "no process has one of these ranks"
-            : ctl->filter.rank_count > 0 ? "these ranks are over: no process of them runs any more"
-                                         : "the job is over: no process of it runs any more");
+            : ctl->filter.rank_count > 0 ? "these ranks are over: none of them records any more"
+                                         : "the job is over: none of its processes records any more");
     return EXIT_UNUSABLE;
 }
 

@@ -7,13 +7,12 @@
 
 #include "analyzer/diagnose/beats.h"
 #include "analyzer/diagnose/slots.h"
+#include "analyzer/dumps/lifetime.h"
 
 /* ---- what dumps tell ------------------------------------------------------------------------- */
 
 bool has_finished(const struct dump *dump) {
-    uint32_t state = dump->header->state;
-    return state & STATE_FINALISED ||
-           (state & STATE_EXITED && state & STATE_INITIALISED && dump->header->mpi_family == 0);
+    return dump_has_finished(dump->header);
 }
 
 /* Without MPI_Finalize, by exit() or MPI_Abort: both leave their time. */
@@ -38,6 +37,11 @@ static bool was_waiting(const struct dump *dump) {
             return true;
     }
     return false;
+}
+
+bool exited_at_work(const struct dump *dump) {
+    uint32_t state = dump->header->state;
+    return state & STATE_EXITED && !(state & STATE_ABORTING) && !was_waiting(dump);
 }
 
 static bool left_together(const struct first_death *a, const struct first_death *b) {

@@ -37,6 +37,9 @@ struct first_death first_death_find(const struct world *world, const struct job_
  * its dump tells. Returns false when memory is short. */
 bool first_death_of_job(struct first_death *first, const struct job *job, const struct job_end *end);
 
+/* Whether it exited, by itself and not from within a call that waits for others. */
+bool exited_at_work(const struct dump *dump);
+
 /* Whether a process that exited did so because of something else: it was inside of a call that waits, as where a
  * library gives up that has lost its launcher, or another one, `first`, had ended just before. */
 bool exit_is_a_consequence(const struct world *world, uint32_t party, const struct first_death *first);

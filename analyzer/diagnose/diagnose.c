@@ -377,8 +377,24 @@ static bool waits_in_finalize(const struct diagnosis *diagnosis) {
     return false;
 }
 
+/* Whether all are on record, and exited while nobody waited: a program may end so that has done its work. */
+static bool all_left_by_exit(const struct world *world) {
+    bool finalised = true;
+    for (uint32_t p = 0; p < world->dump_count; p++) {
+        if (!exited_at_work(world->parties[p].dump))
+            return false;
+        finalised &= has_finished(world->parties[p].dump);
+    }
+    return !finalised && world->party_count == world->dump_count;
+}
+
 /* Nobody waits in a call that tells for whom; what can still be said. */
 static void judge_the_rest(struct diagnosis *diagnosis) {
+    diagnosis->left_by_exit = certain_death(diagnosis) == NOBODY && all_left_by_exit(&diagnosis->world);
+    if (diagnosis->left_by_exit) {
+        diagnosis->verdict = VERDICT_UNKNOWN;
+        return;
+    }
     const struct wait_for_graph *waits = &diagnosis->wait_for_graph;
     uint32_t in_init = 0, gone = 0, missing = 0;
     for (uint32_t p = 0; p < diagnosis->world.party_count; p++) {

@@ -61,6 +61,7 @@ struct diagnosis {
     struct standing standing; /* of waits that may be a hang, where nobody saw them stand */
     bool suspended;           /* ok: all processes are stopped, as batch systems stop a job that is to go on later */
     bool partner_untold;      /* unknown: all that is waited for ends with messages of which nothing tells who misses */
+    bool left_by_exit;        /* unknown: all processes exited, without MPI_Finalize, and nobody waited for another */
     bool uncollected;         /* unknown: all who are waited for have dumps that lie on their nodes still */
     bool may_come_back;       /* a hang: those waited for are, or were, away, no longer than work may be */
     struct mismatch mismatch; /* of a desync */

@@ -13,6 +13,11 @@ static void stretch(struct lifetime *life, const struct dump *dump, uint64_t tic
     life->known = true;
 }
 
+bool dump_has_finished(const struct dump_header *header) {
+    return header->state & STATE_FINALISED ||
+           (header->state & STATE_EXITED && header->state & STATE_INITIALISED && header->mpi_family == 0);
+}
+
 struct lifetime dump_lifetime(const struct dump *dump) {
     const struct dump_header *header = dump->header;
     struct lifetime life = {.ended = header->state & (STATE_EXITED | STATE_FINALISED)};

@@ -17,6 +17,10 @@ struct lifetime {
 };
 struct lifetime dump_lifetime(const struct dump *dump);
 
+/* Whether the process came to the end of its communication: by MPI_Finalize; NCCL alone has none, and a normal exit is
+ * its end. */
+bool dump_has_finished(const struct dump_header *header);
+
 /* Numbers the launches of each (run, world, generation) in dump->launch, from 0, and tells dump->is_duplicate. A
  * process that began on its host when all the others there had ended, or whose rank another one had that ended before,
  * belongs to a later launch: launchers without a job id of their own give the second one of a script the names of the

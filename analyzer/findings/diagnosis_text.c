@@ -419,6 +419,9 @@ static void say_fine(struct diagnosis_text *told, const struct diagnosis *diagno
         finished += diagnosis->wait_for_graph.parties[p].doing == DOING_FINISHED;
     if (diagnosis->uncollected) {
         say_uncollected(told, diagnosis);
+    } else if (diagnosis->left_by_exit) {
+        say(told, "unknown: all processes exited, not all of them by way of MPI_Finalize, and none waited for another. "
+                  "Whether they had done their work their exit status tells, which no dump holds.");
     } else if (request->moving_count > 0) {
         char who[LIST];
         say_ranks(who, sizeof who, request->moving, request->moving_count);

@@ -72,7 +72,7 @@ static void say_state(char *text, const struct live_summary *summary) {
     char time[32];
     text[0] = '\0';
     if (summary->alive == 0) {
-        phrase(text, LIVE_LINE, summary->reachable > 0 ? "no process of it runs any more" : "nothing is known of it");
+        phrase(text, LIVE_LINE, summary->reachable > 0 ? "none of its ranks is at work any more" : "nothing is known of it");
     } else if (summary->interval_ns <= 0) {
         phrase(text, LIVE_LINE, "looked at once so far: no rates yet");
     } else if (summary->moved > 0) {

@@ -15,6 +15,7 @@
 #include "analyzer/base/grow.h"
 #include "analyzer/base/side_by_side.h"
 #include "analyzer/base/text.h"
+#include "analyzer/dumps/lifetime.h"
 #include "analyzer/dumps/peek.h"
 #include "analyzer/fleet/below.h"
 #include "analyzer/fleet/own_files.h"
@@ -133,6 +134,7 @@ static void take_header(struct fleet_job *job, const struct peek *peek) {
         snprintf(job->host, sizeof job->host, "%s", header->host);
         snprintf(job->command, sizeof job->command, "%.*s", (int)sizeof job->command - 1, header->command);
     }
+    job->unfinished |= !dump_has_finished(header) || header->state & STATE_ABORTING;
     note_state(job, process == PROCESS_ELSEWHERE   ? FLEET_UNKNOWN
                     : process != PROCESS_GONE      ? FLEET_RUNS
                     : header->state & STATE_EXITED ? FLEET_ENDED

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/dumps/lifetime.h"
 #include "analyzer/load/rows.h"
 
 /* The list of a set, with what an id leaves of it. */
@@ -94,12 +95,10 @@ static void count_alternatives(struct job *job, const struct candidates *all) {
 
 static enum rank_end rank_end_of(const struct dump *dump, bool (*alive)(const struct dump *)) {
     uint32_t state = dump->header->state;
-    if (state & STATE_FINALISED)
-        return END_FINALISED;
+    if (dump_has_finished(dump->header))
+        return state & STATE_ABORTING && !(state & STATE_FINALISED) ? END_ABORTED : END_FINALISED;
     if (state & STATE_ABORTING)
         return END_ABORTED;
-    if (state & STATE_EXITED && dump->header->mpi_family == 0 && state & STATE_INITIALISED)
-        return END_FINALISED; /* NCCL alone: nothing need be finalised */
     if (state & STATE_EXITED)
         return state & STATE_INITIALISED ? END_EXITED : END_IN_INIT;
     if (!(state & STATE_INITIALISED))

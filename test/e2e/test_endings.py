@@ -97,3 +97,14 @@ def is_rank_of(pid, where):
             return f"COMMTAP_DIR={where}".encode() in variables.read() and b"/ending\0" in command.read()
     except OSError:
         return False
+
+
+def test_ranks_that_all_return_from_main_without_finalize_are_not_dead(where):
+    """Hydra does not mind. Nobody waited for anybody: what the program lacks is MPI_Finalize, which is said."""
+    jobs.need_mpi("mpich")
+    jobs.run("mpich", 2, [jobs.program("mpich", "ending"), "return"], where, check=False)
+    codes = {finding["code"] for finding in jobs.report(where)["findings"]}
+    assert "no_finalize" in codes and "dead_rank" not in codes
+    result = jobs.document("diagnose", where, codes=range(6))
+    assert result["verdict"] == "unknown" and result["culprits"] == [], result
+    assert "all processes exited, not all of them by way of MPI_Finalize" in result["text"][0]

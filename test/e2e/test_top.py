@@ -114,7 +114,7 @@ def test_a_job_that_has_ended(mpi, where):
     assert result["interval_seconds"] is None and result["verdict"] == "ok"
     assert {row["calls_per_s"] for row in result["ranks"]} == {None}
     text = jobs.commtap("top", where).stdout  # no terminal: once
-    assert "no process of it runs any more" in text and text.count("finished") == RANKS
+    assert "none of its ranks is at work any more" in text and text.count("finished") == RANKS
 
 
 def test_rows_are_sorted_and_chosen(where):

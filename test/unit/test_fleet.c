@@ -245,16 +245,17 @@ static void old_jobs_go_by_their_last_change(void **state) {
 static void short_jobs_go_that_ended_well(void **state) {
     (void)state;
     struct prune_rules rules = nothing;
-    make_job("a", "a", STATE_EXITED, 0, 5);
-    make_job("b", "b", STATE_EXITED, 1, 50);
-    make_job("c", "c", 0, 2, 5); /* who killed it wants to know why it died */
+    make_job("a", "a", STATE_FINALISED | STATE_EXITED, 0, 5);
+    make_job("b", "b", STATE_FINALISED | STATE_EXITED, 1, 50);
+    make_job("c", "c", 0, 2, 5);            /* who killed it wants to know why it died */
+    make_job("d", "d", STATE_EXITED, 3, 5); /* so does whoever let it exit early */
     rules.shorter_ns = 10 * second;
     rules.ended = true;
-    expect(&rules, "s--");
+    expect(&rules, "s---");
     rules.shorter_ns = 5 * second;
-    expect(&rules, "---");
+    expect(&rules, "----");
     rules.shorter_ns = 51 * second;
-    expect(&rules, "ss-");
+    expect(&rules, "ss--");
 }
 
 /* What a copy of its files was made at says nothing. */
@@ -268,7 +269,7 @@ static void how_long_a_job_ran_is_told_by_its_dumps(void **state) {
     header->tick_hz_hint = 2000000000;
     header->activated_ticks = 1000;
     header->exited_ticks = 1000 + UINT64_C(2000000000) * 20;
-    header->state |= STATE_EXITED;
+    header->state |= STATE_FINALISED | STATE_EXITED;
     strcpy(header->run_id, "copied");
     snprintf(path, sizeof path, "%s/commtap.copied.00000000000000aa.ct", directory);
     assert_int_equal(dump_builder_write(builder, path, 0), 0);

@@ -415,6 +415,9 @@ static void who_left_no_dump_is_said(void **state) {
     struct dump_stub stub = {.host = "node7", .staged_path = (char *)"/dev/shm/x.ct", .rank = 2};
     hand_job_make(&told.hand, 4, (struct dump_plan){0});
     hand_job_open(&told.hand, 2);
+    char path[128];
+    snprintf(path, sizeof path, "hand/commtap.%s.00000000000000cc.stub", told.hand.dumps[0]->run_id);
+    stub.path = path;
     told.set = (struct dump_set){.directory = (char *)"hand",
                                  .dumps = told.hand.dumps,
                                  .count = 2,
@@ -427,6 +430,12 @@ static void who_left_no_dump_is_said(void **state) {
     findings_collect(&told.findings, &told.set, &told.job, &told.analysis);
     assert_says(&told, "missing_ranks", "ranks 2, 3 left no dump here (4 expected, 2 seen)");
     assert_says(&told, "uncollected", "node7:/dev/shm/x.ct");
+    assert_ptr_equal(told.job.missing_stubs[0], &stub);
+    assert_null(told.job.missing_stubs[1]);
+    job_free(&told.job);
+    stub.path = (char *)"hand/commtap.another.00000000000000cc.stub";
+    assert_int_equal(job_select(&told.job, &told.set, NULL, NULL), 0);
+    assert_null(told.job.missing_stubs[0]);
     forget(&told);
 }
 
