@@ -138,6 +138,8 @@ static bool print_text(const struct output *output, const struct top *top, const
     live_text_make(&words, &live->summary, &live->rows, &live->job);
     print_wrapped(output->stream, words.job, 0, 0);
     print_wrapped(output->stream, words.state, 0, 0);
+    if (words.verdict[0])
+        print_wrapped(output->stream, words.verdict, 0, 0);
     if (words.awaited[0])
         print_wrapped(output->stream, words.awaited, 0, 0);
     fputc('\n', output->stream);

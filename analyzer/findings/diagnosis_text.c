@@ -124,6 +124,17 @@ static bool say_who_is_through(const struct diagnosis *diagnosis, const struct s
     return count > 0;
 }
 
+/* All have come, and it does not end: why that may be. */
+static void say_why_it_stays(struct diagnosis_text *told, const struct diagnosis *diagnosis,
+                             const struct stalled *stalled, const char *waiting) {
+    const char *why =
+        diagnosis->standing.kind == STANDING_UNTOLD ? "" : ": it does not move, which points at the transport";
+    for (uint32_t i = 0; i < stalled->communicator->present_count; i++)
+        if (diagnosis->wait_for_graph.parties[stalled->communicator->present[i].party].stopped)
+            why = ", and who of them is stopped takes no part in it";
+    say(told, "%s though all %s have come%s.", waiting, stalled->needed ? "neighbours" : "members", why);
+}
+
 /* Who waits in it, and who is missing and how far those came. */
 static void say_stalled(struct diagnosis_text *told, struct diagnosis *diagnosis, const struct stalled *stalled) {
     size_t most = (size_t)stalled->communicator->side_size[0] + stalled->communicator->side_size[1] + 1, count = 0;
@@ -153,9 +164,8 @@ static void say_stalled(struct diagnosis_text *told, struct diagnosis *diagnosis
         say(told, "%s: %s %s; %" PRIu32 " members that left no dump are missing.", what, who, one ? "waits" : "wait",
             stalled->missing);
     } else {
-        say(told, "%s: %s %s though all %s have come%s.", what, who, one ? "waits" : "wait",
-            stalled->needed ? "neighbours" : "members",
-            diagnosis->standing.kind == STANDING_UNTOLD ? "" : ": it does not move, which points at the transport");
+        phrase(what, sizeof what, ": %s %s", who, one ? "waits" : "wait");
+        say_why_it_stays(told, diagnosis, stalled, what);
         if (say_who_is_through(diagnosis, stalled, ranks, missing, sizeof missing))
             say(told, "Through it on the GPU: %s.", missing);
     }
@@ -276,6 +286,16 @@ static void say_mismatch_places(struct diagnosis_text *told, const struct diagno
     }
 }
 
+/* Why others wait for those who are to blame for a hang. */
+static const char *whereabouts(const struct diagnosis *diagnosis) {
+    size_t stopped = 0;
+    for (size_t i = 0; i < diagnosis->culprit_count; i++)
+        stopped += diagnosis->wait_for_graph.parties[diagnosis->culprits[i].party].stopped;
+    return stopped == 0                          ? "elsewhere"
+           : stopped == diagnosis->culprit_count ? "stopped by a signal"
+                                                 : "elsewhere or stopped";
+}
+
 static void say_headline(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
     char who[LIST] = "";
     uint32_t *parties = malloc((diagnosis->culprit_count + 1) * sizeof *parties);
@@ -293,7 +313,7 @@ static void say_headline(struct diagnosis_text *told, const struct diagnosis *di
         say(told, "dead rank: the job cannot go on without %s, which %s dead or left no dump.", who,
             many ? "are" : "is");
     else
-        say(told, "%s: the others wait for %s, which %s elsewhere.", hang, who, many ? "are" : "is");
+        say(told, "%s: the others wait for %s, which %s %s.", hang, who, many ? "are" : "is", whereabouts(diagnosis));
     if (diagnosis->may_come_back && diagnosis->standing.kind == STANDING_NONE)
         say(told,
             "Nothing tells that who is waited for does not come: ranks that compute for long, or read or write files, "

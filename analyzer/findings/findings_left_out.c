@@ -63,20 +63,22 @@ static void add_pauses(struct findings *findings, const struct job *job) {
 
 /* By `commtap ctl`, from outside of the program. */
 static void add_ordered_pauses(struct findings *findings, const struct job *job) {
-    uint64_t pauses = 0;
+    uint64_t most = 0;
     size_t ranks = 0, still = 0;
     for (size_t d = 0; d < job->process_count; d++) {
         const struct order_answer *answer = &job->processes[d]->order_answer;
-        pauses += answer->pauses;
+        most = answer->pauses > most ? answer->pauses : most;
         ranks += answer->pauses > 0;
         still += answer->paused_since > 0;
     }
-    if (pauses == 0)
+    if (most == 0)
         return;
     findings_add(findings, FINDING_PAUSED,
-                 "commtap ctl paused recording %" PRIu64 " time%s on %zu rank%s: what was called meanwhile is in no "
+                 "commtap ctl paused recording on %zu rank%s, %s%" PRIu64
+                 " time%s%s: what was called meanwhile is in no "
                  "total.",
-                 pauses, pauses > 1 ? "s" : "", ranks, ranks > 1 ? "s" : "");
+                 ranks, ranks > 1 ? "s" : "", ranks > 1 && most > 1 ? "up to " : "", most, most > 1 ? "s" : "",
+                 ranks > 1 ? " each" : "");
     if (still > 0)
         findings_add(findings, FINDING_PAUSED,
                      "Recording is still paused by commtap ctl on %zu rank%s, or was when the dump ended.", still,

@@ -10,6 +10,8 @@
 
 #include "analyzer/findings/words.h"
 
+enum { CULPRITS_NAMED = 3 };
+
 void live_text_doing(char *text, size_t size, const struct live_row *row) {
     static const char *const words[] = {[LIVE_COMPUTING] = "computing",
                                         [LIVE_STARTING] = "starting",
@@ -56,23 +58,42 @@ static void say_job(char *text, const struct live_summary *summary, const struct
         phrase(text, LIVE_LINE, "; %zu more are not seen from here", absent + unlisted);
 }
 
+static const char *doing_of(const struct live_culprit *culprit) {
+    static const char *const words[] = {
+        [CULPRIT_NEVER_ENTERED] = "has not come to it", [CULPRIT_BLOCKED] = "has not come out of it",
+        [CULPRIT_MISMATCH] = "calls something else",    [CULPRIT_DEAD] = "is dead",
+        [CULPRIT_NO_DUMP] = "left no dump here",        [CULPRIT_IN_USER_CODE] = "is in its own code",
+        [CULPRIT_FINALISED] = "had finished",           [CULPRIT_NOT_COLLECTED] = "is not seen from here"};
+    return culprit->stopped ? "is stopped by a signal" : words[culprit->state];
+}
+
+/* As the first words of `commtap diagnose`. */
 static void say_verdict(char *text, const struct live_summary *summary) {
+    static const char *const names[] = {[VERDICT_HANG] = "hang",
+                                        [VERDICT_DESYNC] = "desync",
+                                        [VERDICT_DEADLOCK] = "deadlock",
+                                        [VERDICT_DEAD_RANK] = "dead rank",
+                                        [VERDICT_UNKNOWN] = "unknown"};
+    text[0] = '\0';
     if (!summary->judged || summary->verdict == VERDICT_OK)
         return;
-    phrase(text, LIVE_LINE, "; commtap diagnose: %s%s", verdict_name(summary->verdict),
-           summary->may_come_back ? " or a long pause" : "");
-    for (size_t i = 0; i < summary->culprit_count && i < 3; i++)
-        phrase(text, LIVE_LINE, ", rank %" PRId32 " %s", summary->culprits[i].rank,
-               culprit_state_name(summary->culprits[i].state));
-    if (summary->culprit_count > 3)
-        phrase(text, LIVE_LINE, " and %zu more", summary->culprit_count - 3);
+    phrase(text, LIVE_LINE, "%s%s", names[summary->verdict],
+           summary->untold          ? ", unless it was killed at work"
+           : summary->may_come_back ? ", or a long pause"
+                                    : "");
+    for (size_t i = 0; i < summary->culprit_count && i < CULPRITS_NAMED; i++)
+        phrase(text, LIVE_LINE, "%s rank %" PRId32 " %s", i ? "," : ":", summary->culprits[i].rank,
+               doing_of(&summary->culprits[i]));
+    if (summary->culprit_count > CULPRITS_NAMED)
+        phrase(text, LIVE_LINE, " and %zu more", summary->culprit_count - CULPRITS_NAMED);
 }
 
 static void say_state(char *text, const struct live_summary *summary) {
     char time[32];
     text[0] = '\0';
     if (summary->alive == 0) {
-        phrase(text, LIVE_LINE, summary->reachable > 0 ? "none of its ranks is at work any more" : "nothing is known of it");
+        phrase(text, LIVE_LINE,
+               summary->reachable > 0 ? "none of its ranks is at work any more" : "nothing is known of it");
     } else if (summary->interval_ns <= 0) {
         phrase(text, LIVE_LINE, "looked at once so far: no rates yet");
     } else if (summary->moved > 0) {
@@ -82,7 +103,9 @@ static void say_state(char *text, const struct live_summary *summary) {
         say_seconds(time, sizeof time, summary->standing_ns);
         phrase(text, LIVE_LINE, "nothing has moved for %s", time);
     }
-    say_verdict(text, summary);
+    if (summary->paused > 0)
+        phrase(text, LIVE_LINE, "; recording is paused by commtap ctl on %zu rank%s", summary->paused,
+               summary->paused == 1 ? "" : "s");
 }
 
 static void say_awaited(char *text, const struct live_row *row) {
@@ -102,6 +125,7 @@ void live_text_make(struct live_text *text, const struct live_summary *summary, 
                     const struct job *job) {
     say_job(text->job, summary, rows, job);
     say_state(text->state, summary);
+    say_verdict(text->verdict, summary);
     say_awaited(text->awaited, summary->awaited);
     text->alarm = summary->judged && summary->verdict != VERDICT_OK;
 }

@@ -12,7 +12,8 @@ enum { LIVE_LINE = 256 };
 
 struct live_text {
     char job[LIVE_LINE];     /* which job, how many of its ranks are there */
-    char state[LIVE_LINE];   /* whether it comes on, stands or has ended, and the verdict */
+    char state[LIVE_LINE];   /* whether it comes on, stands or has ended */
+    char verdict[LIVE_LINE]; /* and who is to blame; empty where nothing is wrong */
     char awaited[LIVE_LINE]; /* whom most wait for; empty: nobody waits for anybody */
     bool alarm;              /* the verdict is that something is wrong */
 };

@@ -271,7 +271,7 @@ bool live_rows_make(struct live_rows *rows, const struct live_request *request) 
         snprintf(row->host, sizeof row->host, "%s", dump->host);
         row->pid = dump->header->pid;
         set_doing(row, request->waits, (uint32_t)d, now);
-        if (now->interval_ns > 0 && live_state_is_alive(row->state)) {
+        if (now->interval_ns > 0 && !now->untold && live_state_is_alive(row->state)) {
             row->calls_per_s = now->calls_per_s;
             row->bytes_per_s = now->bytes_per_s;
             row->wait_share = now->wait_share;

@@ -90,7 +90,8 @@ static void read_dump(struct live_counters *counters, const struct dump *dump, c
     *counters = (struct live_counters){.process = process_number(dump),
                                        .rank = dump->header->rank,
                                        .when_ns = read_when(dump, clock),
-                                       .look = dump_look(dump)};
+                                       .look = dump_look(dump),
+                                       .paused = dump->order_answer.paused_since > 0};
     for (uint32_t lane = 0; lane < dump->lane_count && lane < DUMP_LANES_MAX; lane++)
         add_lane(counters, dump, lane);
     add_slots(counters, dump);
@@ -162,7 +163,8 @@ static void compare(struct live_counters *now, const struct live_counters *then)
     now->moved = now->look != then->look;
     now->moved_ns = now->moved ? now->when_ns : then->moved_ns;
     now->interval_ns = difference_ns(now->when_ns, then->when_ns);
-    if (now->interval_ns > 0)
+    now->untold = now->paused || then->paused;
+    if (now->interval_ns > 0 && !now->untold)
         set_rates(now, then);
 }
 

@@ -30,6 +30,7 @@ struct live_counters {
     int64_t when_ns;  /* CLOCK_MONOTONIC of its host */
     uint64_t look;    /* dump_look */
     int64_t moved_ns; /* when it was last seen to have come on; in the first reading of it when_ns */
+    bool paused;      /* recording is, by an order: its calls count nothing */
     uint64_t calls;
     uint64_t mpi_bytes;                    /* of MPI's calls */
     uint64_t enqueued_bytes;               /* of NCCL's calls on the host */
@@ -40,6 +41,7 @@ struct live_counters {
 
     int64_t interval_ns; /* since an earlier reading; 0: there is none, and the rest is not known */
     bool moved;          /* it came on since */
+    bool untold;         /* recording was paused meanwhile: the rates are not known */
     double calls_per_s, bytes_per_s;
     double wait_share; /* negative: not known */
 };

@@ -45,6 +45,7 @@ static void count_moves(struct live_summary *summary, const struct live_rows *ro
         if (!row || !live_state_is_alive(row->state) || now->interval_ns <= 0)
             continue;
         int64_t still = still_for_ns(row, now);
+        summary->paused += now->paused;
         summary->interval_ns = now->interval_ns > summary->interval_ns ? now->interval_ns : summary->interval_ns;
         summary->moved += now->moved;
         if (summary->moved == 0 && (summary->standing_ns < 0 || still < summary->standing_ns))
@@ -66,12 +67,18 @@ void live_summary_make(struct live_summary *summary, const struct live_rows *row
     count_moves(summary, rows, request);
 }
 
+static struct live_culprit culprit_of(const struct diagnosis *diagnosis, const struct culprit *culprit) {
+    return (struct live_culprit){.rank = diagnosis->world.parties[culprit->party].rank,
+                                 .state = culprit->state,
+                                 .stopped = diagnosis->wait_for_graph.parties[culprit->party].stopped};
+}
+
 void live_summary_judge(struct live_summary *summary, const struct diagnosis *diagnosis) {
     summary->judged = true;
     summary->verdict = diagnosis->verdict;
     summary->may_come_back = diagnosis->may_come_back;
+    summary->untold = diagnosis->verdict == VERDICT_HANG && diagnosis->standing.kind == STANDING_UNTOLD;
     summary->culprit_count = 0;
     for (size_t i = 0; i < diagnosis->culprit_count && i < LIVE_CULPRITS_MOST; i++)
-        summary->culprits[summary->culprit_count++] = (struct live_culprit){
-            diagnosis->world.parties[diagnosis->culprits[i].party].rank, diagnosis->culprits[i].state};
+        summary->culprits[summary->culprit_count++] = culprit_of(diagnosis, &diagnosis->culprits[i]);
 }

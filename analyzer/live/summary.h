@@ -16,10 +16,12 @@ enum { LIVE_CULPRITS_MOST = 64 };
 struct live_culprit {
     int32_t rank;
     enum culprit_state state;
+    bool stopped; /* by a signal */
 };
 
 struct live_summary {
     size_t alive, with_dump, reachable; /* ranks; reachable: whose dumps are read */
+    size_t paused;                      /* of those alive: their recording is paused by an order */
     size_t moved;                       /* of those alive: came on since the reading before */
     int64_t interval_ns;                /* between the readings; 0: there was one alone */
     int64_t standing_ns;                /* for so long nobody has come on; -1: somebody has, or that is not known */
@@ -27,6 +29,7 @@ struct live_summary {
     bool judged;
     enum verdict verdict;
     bool may_come_back; /* a hang that may be a long pause */
+    bool untold;        /* a hang, unless it was killed at work */
     struct live_culprit culprits[LIVE_CULPRITS_MOST];
     size_t culprit_count;
 };

@@ -193,7 +193,7 @@ struct dump *dump_open_buffer(const char *name, const void *data, size_t bytes);
 
 void dump_close(struct dump *dump);
 
-/* Takes what the header of a dump that is written to says now: its state, times and losses. */
+/* Takes what the header of a dump that is written to says now: its state, times, losses and orders. */
 void dump_refresh(struct dump *dump);
 
 /* The same of what changes at every call alone: the header, what threads do, what is pending, how far communicators

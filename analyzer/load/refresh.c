@@ -33,6 +33,7 @@ static bool refresh_header(struct loaded *loaded, struct dump_header *now) {
     loaded->header->losses = now->losses;
     loaded->header->captured_unfollowed = now->captured_unfollowed;
     loaded->dump.own_cost = now->own_cost;
+    loaded->dump.order_answer = now->order_answer;
     return true;
 }
 
@@ -50,6 +51,7 @@ void dump_refresh(struct dump *dump) {
     sections_refresh(loaded);
     refresh_header(loaded, &now);
     dump->own_cost = loaded->dump.own_cost;
+    dump->order_answer = loaded->dump.order_answer;
 }
 
 /* ---- counters alone -------------------------------------------------------------------------- */
@@ -121,5 +123,6 @@ bool dump_refresh_counters(struct dump *dump) {
                 !has_new_communicators(whole) &&
                 !(rows_may_go_on(whole) && mapping_has_grown(&loaded->mapping, dump->path));
     dump->own_cost = whole->own_cost;
+    dump->order_answer = whole->order_answer;
     return same;
 }

@@ -94,7 +94,10 @@ static enum live_action type(struct live_screen *screen, int key) {
     return ACTION_DRAW;
 }
 
-enum { HELP_INDENT = 11 }; /* the longest header and a blank */
+enum {
+    HELP_INDENT = 11,
+    ROWS_FOR_ALL = 12 /* of less, whom most wait for is not shown beside the verdict, which names who is to blame */
+}; /* the longest header and a blank */
 
 static char *make_help(void) {
     char *text = NULL;
@@ -254,17 +257,21 @@ static bool draw_table(struct live_screen *screen, const struct live_job *live, 
     struct live_text words;
     char keys[256];
     live_text_make(&words, &live->summary, &live->rows, &live->job);
-    char *job = escaped(words.job), *state = escaped(words.state), *awaited = escaped(words.awaited);
+    char *job = escaped(words.job), *state = escaped(words.state), *verdict = escaped(words.verdict);
+    char *awaited = escaped(words.awaited);
     char *text = table_text(screen, live), *body = text ? strchr(text, '\n') : NULL;
-    bool done = job && state && awaited && body;
+    bool done = job && state && verdict && awaited && body;
     if (done) {
         *body++ = '\0';
         say_keys(keys, sizeof keys, screen);
         add_line(&frame, job, STYLE_PLAIN);
-        add_line(&frame, state, words.alarm ? STYLE_ALARM : STYLE_PLAIN);
-        add_line(&frame, awaited, STYLE_PLAIN);
+        add_line(&frame, state, STYLE_PLAIN);
+        if (verdict[0])
+            add_line(&frame, verdict, words.alarm ? STYLE_ALARM : STYLE_PLAIN);
+        if (!verdict[0] || rows >= ROWS_FOR_ALL)
+            add_line(&frame, awaited, STYLE_PLAIN);
         add_line(&frame, text, STYLE_HEADER);
-        size_t room = rows > 6 ? rows - 5 : 1;
+        size_t taken = frame.count + 1, room = rows > taken + 1 ? rows - taken : 1;
         add_text(&frame, body, &screen->first, room);
         while (frame.count + 1 < rows && !frame.no_memory)
             add_line(&frame, "", STYLE_PLAIN);
@@ -275,6 +282,7 @@ static bool draw_table(struct live_screen *screen, const struct live_job *live, 
     free(text);
     free(job);
     free(state);
+    free(verdict);
     free(awaited);
     return done;
 }

@@ -113,7 +113,7 @@ def test_pause_and_resume_change_the_counts_exactly(mpi, where):
         run.finish()
     assert run.counts() == {phase: RANKS * CALLS for phase in (0, 4, 5, 6)}
     text, = said(where, "paused")
-    assert "2 times on 2 ranks" in text and "commtap ctl" in text
+    assert "on 2 ranks, 1 time each" in text and "commtap ctl" in text
     assert "over" in jobs.commtap("ctl", where, "pause", codes=(3,)).stderr
     asked = jobs.commtap("ctl", where, "--format", "json", codes=(3,))  # nobody is there to ask either
     assert "over" in asked.stderr and answers(json.loads(asked.stdout)) == {0: "over", 1: "over"}

@@ -92,7 +92,18 @@ def test_a_job_that_hangs(mpi, where):
         assert (rows[rank]["call"], rows[rank]["waits_for"], rows[rank]["behind"]) == ("MPI_Allreduce", [1], 0)
         assert rows[rank]["since_seconds"] >= result["standing_seconds"] and rows[rank]["wait_share"] > 0.99
         assert rows[rank]["calls_per_s"] == 0
-    assert "nothing has moved" in text and "diagnose: hang or a long pause, rank 1" in text and "3 wait for rank 1" in text
+    assert "nothing has moved" in text and "hang, or a long pause: rank 1 is in its own code" in text and "3 wait for rank 1" in text
+
+
+def test_what_a_paused_recording_does_not_tell_is_not_shown_as_nothing(mpi, where):
+    with running(mpi, where, "train", "--steps", "100000"):
+        wait_for(lambda: len(jobs.dumps(where)) == RANKS)
+        wait_for(lambda: top(where, interval=0.5)["ranks_moved"] == RANKS)
+        for order in ("pause", "resume"):
+            jobs.commtap("ctl", where, order)
+            assert {row["calls_per_s"] is None for row in top(where)["ranks"]} == {order == "pause"}
+            text = jobs.commtap("top", "--once", where).stdout
+            assert (f"recording is paused by commtap ctl on {RANKS} ranks" in text) == (order == "pause")
 
 
 def test_another_job_in_the_directory_is_named(where):
@@ -225,7 +236,7 @@ def ranks_in(frame):
 def test_keys(stuck):
     screen = Screen("--interval", "0.5", stuck)
     assert "\033[?1049h" in screen.text.decode() or screen.until("by rank")
-    frame = screen.until("nothing has moved", "diagnose: hang or a long pause, rank 1")  # within seconds
+    frame = screen.until("nothing has moved", "hang, or a long pause: rank 1")  # within seconds
     assert ranks_in(frame) == [0, 1, 2, 3]
     screen.press("r")
     assert ranks_in(screen.until("by rank reversed")) == [3, 2, 1, 0]
