@@ -24,11 +24,24 @@ static void say_problem(const struct dump *dump, const struct problem *problem, 
     fprintf(stderr, ": offset %" PRIu64 ": %s%s\n", problem->offset, problem->text, more);
 }
 
-static void say_more(size_t count, const char *what, const char *directory) {
+void input_say_places(FILE *stream, const struct dump_set *set) {
+    for (size_t i = 0; i < set->places.count; i++) {
+        fputs(i ? " " : "", stream);
+        escape_shell(stream, set->places.items[i]);
+    }
+}
+
+void input_say_next(FILE *stream, const char *command, const struct dump_set *set) {
+    fprintf(stream, "next: commtap %s ", command);
+    input_say_places(stream, set);
+    fputc('\n', stream);
+}
+
+static void say_more(size_t count, const char *what, const struct dump_set *set) {
     if (count <= LINES_MAX)
         return;
     fprintf(stderr, "commtap: %zu more %s: commtap check ", count - LINES_MAX, what);
-    escape_text(stderr, directory);
+    input_say_places(stderr, set);
     fputc('\n', stderr);
 }
 
@@ -36,14 +49,14 @@ static void say_problems(const struct dump_set *set) {
     size_t damaged = 0, duplicates = 0;
     for (size_t i = 0; i < set->unusable_count && i < LINES_MAX; i++)
         say_problem(set->unusable[i], &set->unusable[i]->problems.items[0], ": not used");
-    say_more(set->unusable_count, "unusable files", set->directory);
+    say_more(set->unusable_count, "unusable files", set);
     for (size_t i = 0; i < set->count; i++) {
         const struct problems *problems = &set->dumps[i]->problems;
         if (problems->count > 0 && ++damaged <= LINES_MAX)
             say_problem(set->dumps[i], &problems->items[0], problems->count > 1 ? " (and more)" : "");
         duplicates += set->duplicate[i];
     }
-    say_more(damaged, "dumps with problems", set->directory);
+    say_more(damaged, "dumps with problems", set);
     if (duplicates > 0)
         fprintf(stderr, "commtap: %zu dump%s the same run, world, generation and rank as another and %s left out\n",
                 duplicates, duplicates > 1 ? "s have" : " has", duplicates > 1 ? "are" : "is");
@@ -65,7 +78,7 @@ void input_say_stub(FILE *stream, const char *before, const struct dump_stub *st
 static void report_stubs(const struct dump_set *set) {
     for (size_t i = 0; i < set->stub_count && i < LINES_MAX; i++)
         input_say_stub(stderr, "commtap: ", &set->stubs[i]);
-    say_more(set->stub_count, "dumps that were not collected", set->directory);
+    say_more(set->stub_count, "dumps that were not collected", set);
 }
 
 int input_no_memory(void) {

@@ -29,4 +29,9 @@ void input_say_stub(FILE *stream, const char *before, const struct dump_stub *st
 /* Says on stderr that memory is short. Returns EXIT_OUTPUT. */
 int input_no_memory(void);
 
+/* Writes the directories that were named, as words of a shell. */
+void input_say_places(FILE *stream, const struct dump_set *set);
+/* "next: commtap COMMAND DIR..." */
+void input_say_next(FILE *stream, const char *command, const struct dump_set *set);
+
 #endif

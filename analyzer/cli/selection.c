@@ -135,7 +135,7 @@ int selection_choose_run(struct job *job, const struct dump_set *set, const char
     fputs("commtap: no job is called '", stderr);
     escape_text(stderr, run ? run : "");
     fputs("' in ", stderr);
-    escape_text(stderr, set->directory);
+    input_say_places(stderr, set);
     fputs("; there are:\n", stderr);
     print_jobs(&job->list, set);
     return EXIT_UNUSABLE;

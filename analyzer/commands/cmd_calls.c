@@ -35,24 +35,6 @@ static bool write_commdebug(FILE *stream, json_t *json) {
     return true;
 }
 
-static int print(const struct options *options, const struct call_tree *tree, const struct call_tree_context *context) {
-    struct output output;
-    const char *format = option_text(options, "format");
-    int code = output_open(&output, options);
-    if (code != EXIT_FINE)
-        return code;
-    bool enough_memory = true;
-    if (strcmp(format, "json") == 0)
-        enough_memory = json_print(output.stream, call_tree_to_json(tree, context));
-    else if (strcmp(format, "commdebug") == 0)
-        enough_memory = write_commdebug(output.stream, call_tree_to_commdebug(tree, context->noise));
-    else if (strcmp(format, "folded") == 0)
-        enough_memory = call_tree_print_folded(output.stream, tree, weight_asked(options));
-    else
-        call_tree_print_text(output.stream, tree, context, output.color);
-    return output_close(&output, enough_memory ? EXIT_FINE : input_no_memory());
-}
-
 /* What the tree is made of. */
 struct tree_input {
     const struct options *options;
@@ -61,6 +43,30 @@ struct tree_input {
     const struct scope *scope;
     const struct site_waits *waits; /* NULL where they were not asked for */
 };
+
+static void print_text(const struct output *output, const struct tree_input *part, const struct call_tree *tree,
+                       const struct call_tree_context *context) {
+    call_tree_print_text(output->stream, tree, context, output->color);
+    input_say_next(output->stream, "summary --by site,op", &part->job->selected);
+}
+
+static int print(const struct tree_input *part, const struct call_tree *tree, const struct call_tree_context *context) {
+    struct output output;
+    const char *format = option_text(part->options, "format");
+    int code = output_open(&output, part->options);
+    if (code != EXIT_FINE)
+        return code;
+    bool enough_memory = true;
+    if (strcmp(format, "json") == 0)
+        enough_memory = json_print(output.stream, call_tree_to_json(tree, context));
+    else if (strcmp(format, "commdebug") == 0)
+        enough_memory = write_commdebug(output.stream, call_tree_to_commdebug(tree, context->noise));
+    else if (strcmp(format, "folded") == 0)
+        enough_memory = call_tree_print_folded(output.stream, tree, weight_asked(part->options));
+    else
+        print_text(&output, part, tree, context);
+    return output_close(&output, enough_memory ? EXIT_FINE : input_no_memory());
+}
 
 static int build_tree(const struct tree_input *part, const struct call_sites *sites) {
     struct call_tree tree;
@@ -72,8 +78,7 @@ static int build_tree(const struct tree_input *part, const struct call_sites *si
                                         .noise = (unsigned)(option_text(part->options, "noise")[0] - '0'),
                                         .waits = part->waits != NULL,
                                         .scope = part->scope,
-                                        .run_id = part->job->dumps[0]->run_id,
-                                        .directory = part->job->selected.directory};
+                                        .run_id = part->job->dumps[0]->run_id};
     struct call_tree_request request = {.job = part->job,
                                         .symbols = sites->symbols,
                                         .skip = &sites->skip,
@@ -82,7 +87,7 @@ static int build_tree(const struct tree_input *part, const struct call_sites *si
                                         .waits = part->waits,
                                         .noise = context.noise};
     context.notes = symbols_notes(sites->symbols, &context.note_count);
-    code = call_tree_build(&tree, &request) ? print(part->options, &tree, &context) : input_no_memory();
+    code = call_tree_build(&tree, &request) ? print(part, &tree, &context) : input_no_memory();
     call_tree_free(&tree);
     return code;
 }

@@ -57,7 +57,7 @@ static int exit_code(const struct options *options, const struct diagnosis *diag
     return EXIT_FINE;
 }
 
-static void print_next(FILE *stream, const struct diagnosis *diagnosis, const char *directory) {
+static void print_next(FILE *stream, const struct diagnosis *diagnosis, const struct dump_set *set) {
     for (size_t i = 0; i < diagnosis->culprit_count; i++) {
         const struct party *party = &diagnosis->world.parties[diagnosis->culprits[i].party];
         if (party->process != PROCESS_RUNS)
@@ -68,9 +68,8 @@ static void print_next(FILE *stream, const struct diagnosis *diagnosis, const ch
         fputc('\n', stream);
         return;
     }
-    fputs("\nnext: commtap report ", stream);
-    escape_text(stream, directory);
     fputc('\n', stream);
+    input_say_next(stream, "report", set);
 }
 
 /* Which of several jobs was judged: another one may be what hangs. */
@@ -99,7 +98,7 @@ static int print(const struct options *options, const struct filter *filter, str
     } else {
         diagnosis_print(output.stream, &watch->diagnosis, &watch->text, output.color);
         diagnosis_print_waits(output.stream, &watch->diagnosis, filter, output.top);
-        print_next(output.stream, &watch->diagnosis, watch->set.directory);
+        print_next(output.stream, &watch->diagnosis, &watch->set);
     }
     return output_close(&output, done ? exit_code(options, &watch->diagnosis) : input_no_memory());
 }

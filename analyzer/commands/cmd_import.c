@@ -168,7 +168,7 @@ static int write_out(struct trace *trace, const char *directory, size_t dropped,
         fputc('\n', stdout);
     }
     fputs("next: commtap report ", stdout);
-    escape_text(stdout, directory);
+    escape_shell(stdout, directory);
     fputc('\n', stdout);
     return EXIT_FINE;
 }

@@ -97,9 +97,7 @@ static bool print_text(const struct output *output, const struct session *sessio
                 links->with_another_world);
     if (!links_totals_complete(session))
         fputs("these totals do not hold every message: see the end of commtap report\n", stream);
-    fputs("next: commtap stragglers ", stream);
-    escape_text(stream, session->set.directory);
-    fputc('\n', stream);
+    input_say_next(stream, "stragglers", &session->set);
     return true;
 }
 

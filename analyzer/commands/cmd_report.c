@@ -364,9 +364,8 @@ static bool print_text(const struct output *output, const struct report_figures 
     }
     if (!print_generations(output, report) || !print_coverage(output, session))
         return false;
-    fprintf(output->stream, "\nnext: commtap %s ", session->analysis.straggler_count > 0 ? "stragglers" : "summary");
-    escape_text(output->stream, session->set.directory);
     fputc('\n', output->stream);
+    input_say_next(output->stream, session->analysis.straggler_count > 0 ? "stragglers" : "summary", &session->set);
     return true;
 }
 

@@ -22,6 +22,7 @@
 #include "analyzer/base/text.h"
 #include "analyzer/cli/knobs.h"
 #include "analyzer/cli/options.h"
+#include "analyzer/render/escape.h"
 #include "analyzer/run/run.h"
 #include "shim/base/directory_pattern.h"
 #include "shim/base/knob_values.h"
@@ -290,26 +291,14 @@ static int let_sanitizers_run(struct launched_job *job) {
 
 /* ---- afterwards ------------------------------------------------------------------------------ */
 
-/* Prints a path so that it can be pasted into a shell. */
-static void print_quoted(const char *text) {
-    if (*text && !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@%")]) {
-        fputs(text, stderr);
-        return;
-    }
-    fputc('\'', stderr);
-    for (; *text; text++)
-        fprintf(stderr, *text == '\'' ? "'\\''" : (unsigned char)*text < ' ' ? "?" : "%c", *text);
-    fputc('\'', stderr);
-}
-
 static void print_next_step(const char *directory) {
     fputs("; next: commtap report ", stderr);
-    print_quoted(directory);
+    escape_shell(stderr, directory);
     fputc('\n', stderr);
 }
 
 static void say_status(const char *command, int status) {
-    print_quoted(command);
+    escape_shell(stderr, command);
     if (status > 128 && status <= 128 + SIGRTMAX)
         fprintf(stderr, " was ended by signal %d, and no process had called MPI or NCCL by then", status - 128);
     else
@@ -346,10 +335,10 @@ static void explain_nothing(const struct launched_job *job, char *const *argv, i
     } else if (status == 0 && least && was_shorter(job, least)) {
         fprintf(stderr, "COMMTAP_MIN_SECONDS=%s leaves none of a job that ends well in less", least);
     } else if (obstacle) {
-        print_quoted(program);
+        escape_shell(stderr, program);
         fprintf(stderr, " %s", obstacle);
     } else if (is_full(job, &free_bytes)) {
-        print_quoted(job->directory.shown);
+        escape_shell(stderr, job->directory.shown);
         fprintf(stderr,
                 " has room for %" PRIu64 " KB, less than a dump takes. Where rank 0 says above that the dump "
                 "is lost, that is why; else no process called MPI or NCCL",
@@ -368,7 +357,7 @@ static void explain_nothing(const struct launched_job *job, char *const *argv, i
 
 static void print_collected(const struct launched_job *job, const struct run_collection *found) {
     fprintf(stderr, "commtap: %zu dump%s in ", found->dumps, found->dumps == 1 ? "" : "s");
-    print_quoted(job->directory.shown);
+    escape_shell(stderr, job->directory.shown);
     if (found->collected)
         fprintf(stderr, " (%zu collected from local storage)", found->collected);
     if (found->still_running)
@@ -396,9 +385,9 @@ static void remove_directory(const struct launched_job *job) {
 
 static void print_left(const char *shown, size_t left) {
     fputs("commtap: no dump is in ", stderr);
-    print_quoted(shown);
+    escape_shell(stderr, shown);
     fprintf(stderr, ", %zu left where they were staged, for the reasons above; next: commtap collect ", left);
-    print_quoted(shown);
+    escape_shell(stderr, shown);
     fputc('\n', stderr);
 }
 
@@ -406,7 +395,7 @@ static void print_left(const char *shown, size_t left) {
 static void print_without_stub(const struct launched_job *job, const struct run_collection *found) {
     const char *run_id = run_settings_get(&job->settings, "COMMTAP_RUN_ID");
     fputs("commtap: no dump is in ", stderr);
-    print_quoted(job->directory.shown);
+    escape_shell(stderr, job->directory.shown);
     fprintf(stderr,
             ", which has no room for a pointer to one; %zu of this job %s in %s of this host; next: commtap report "
             "--run %s %s\n",
@@ -429,7 +418,7 @@ static void say_outcome(const struct launched_job *job, char *const *argv, int s
         print_collected(job, found);
     } else {
         fputs("commtap: dumps are in ", stderr);
-        print_quoted(shown);
+        escape_shell(stderr, shown);
         print_next_step(shown);
     }
 }

@@ -121,9 +121,7 @@ static bool print_text(const struct output *output, const struct session *sessio
         fputs("what if: the job would run\n", output->stream);
         what_if_print(output->stream, &session->analysis);
     }
-    fputs("next: commtap summary --by rank,op ", output->stream);
-    escape_text(output->stream, session->set.directory);
-    fputc('\n', output->stream);
+    input_say_next(output->stream, "summary --by rank,op", &session->set);
     return true;
 }
 

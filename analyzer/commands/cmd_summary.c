@@ -154,9 +154,7 @@ static bool print_text(const struct output *output, const struct summary *summar
     if (summary->calls_lost > 0)
         fprintf(output->stream, "%" PRIu64 " calls are missing here: their tables found no room, or were full\n",
                 summary->calls_lost);
-    fputs("next: commtap stragglers ", output->stream);
-    escape_text(output->stream, part->set->directory);
-    fputc('\n', output->stream);
+    input_say_next(output->stream, "stragglers", part->set);
     return true;
 }
 

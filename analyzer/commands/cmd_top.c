@@ -131,6 +131,18 @@ static int read_options(struct top *top) {
 
 /* ---- once ------------------------------------------------------------------------------------ */
 
+/* What was fetched is gone once this has been read: then the screen itself is what looks closer. */
+static void print_next(FILE *stream, const struct top *top) {
+    fputs(top->ssh ? "\nnext: press d in commtap top --ssh " : "\nnext: commtap diagnose", stream);
+    if (top->ssh)
+        escape_shell(stream, top->ssh);
+    for (size_t i = 0; i < top->options->argument_count; i++) {
+        fputc(' ', stream);
+        escape_shell(stream, top->options->arguments[i]);
+    }
+    fputc('\n', stream);
+}
+
 static bool print_text(const struct output *output, const struct top *top, const struct live_table *rows) {
     struct live_text words;
     struct table table = live_table_table(rows);
@@ -146,12 +158,11 @@ static bool print_text(const struct output *output, const struct top *top, const
     if (!table_print_text(output->stream, &table, output->color))
         return false;
     if (live->stub_count > 0)
-        fprintf(output->stream, "\n%zu dumps lie on other hosts: --ssh ssh reads them there\n", live->stub_count);
-    if (words.alarm) {
-        fputs("\nnext: commtap diagnose ", output->stream);
-        escape_text(output->stream, live->set.directory);
-        fputc('\n', output->stream);
-    }
+        fprintf(output->stream, "\n%zu dump%s on other hosts%s\n", live->stub_count,
+                live->stub_count == 1 ? " lies" : "s lie",
+                top->ssh ? ", which --ssh has not brought" : ": --ssh ssh reads them there");
+    if (words.alarm)
+        print_next(output->stream, top);
     return true;
 }
 

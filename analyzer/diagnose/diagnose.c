@@ -22,7 +22,7 @@ const char *verdict_name(enum verdict verdict) {
 }
 
 const char *culprit_state_name(enum culprit_state state) {
-    static const char *const names[] = {"never_entered", "blocked",      "mismatch", "dead",
+    static const char *const names[] = {"never_entered", "blocked",      "mismatch",  "dead",
                                         "no_dump",       "in_user_code", "finalised", "not_collected"};
     return names[state];
 }
@@ -547,8 +547,8 @@ static bool circle_has_gpus(const struct diagnosis *diagnosis) {
 static bool may_have_worked(const struct diagnosis *diagnosis) {
     bool nobody_dead = diagnosis->verdict == VERDICT_DEAD_RANK && diagnosis->wait_for_graph.count == 0;
     for (size_t i = 0; i < diagnosis->culprit_count; i++)
-        nobody_dead &= diagnosis->culprits[i].state == CULPRIT_NO_DUMP ||
-                       diagnosis->culprits[i].state == CULPRIT_NOT_COLLECTED;
+        nobody_dead &=
+            diagnosis->culprits[i].state == CULPRIT_NO_DUMP || diagnosis->culprits[i].state == CULPRIT_NOT_COLLECTED;
     return diagnosis->verdict == VERDICT_HANG || diagnosis->partner_untold || nobody_dead || circle_has_gpus(diagnosis);
 }
 

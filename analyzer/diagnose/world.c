@@ -28,10 +28,10 @@ static bool build_parties(struct world *world, const struct job *job, const enum
         world->parties[d] =
             (struct party){.rank = job->dumps[d]->header->rank, .dump = job->dumps[d], .process = states[d]};
     for (size_t m = 0; m < job->missing_count; m++)
-        world->parties[job->count + m] =
-            (struct party){.rank = job->missing[m],
-                           .process = PROCESS_ELSEWHERE,
-                           .elsewhere = job->missing_stubs && job->missing_stubs[m] ? job->missing_stubs[m]->host : NULL};
+        world->parties[job->count + m] = (struct party){
+            .rank = job->missing[m],
+            .process = PROCESS_ELSEWHERE,
+            .elsewhere = job->missing_stubs && job->missing_stubs[m] ? job->missing_stubs[m]->host : NULL};
     for (uint32_t p = 0; p < world->party_count; p++)
         if (world->parties[p].rank >= 0 && (uint32_t)world->parties[p].rank < world->rank_count)
             world->party_of_rank[world->parties[p].rank] = p;

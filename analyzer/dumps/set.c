@@ -202,6 +202,30 @@ static bool is_here(const struct stub *stub, const char *boot_id) {
     return file >= 0;
 }
 
+/* Damaged ones last. */
+static int compare_stubs(const void *a, const void *b) {
+    const struct dump_stub *left = a, *right = b;
+    if (!left->damage != !right->damage)
+        return left->damage ? 1 : -1;
+    int host = strcmp(left->host, right->host), staged = strcmp(left->staged_path, right->staged_path);
+    return host ? host : staged ? staged : strcmp(left->path, right->path);
+}
+
+/* Of those that stand for the same dump, as a copy of a directory has them, the first stays. */
+static void drop_twins(struct dump_set *set) {
+    size_t kept = 0;
+    qsort(set->stubs, set->stub_count, sizeof *set->stubs, compare_stubs);
+    for (size_t i = 0; i < set->stub_count; i++) {
+        const struct dump_stub *before = kept > 0 ? &set->stubs[kept - 1] : NULL;
+        if (before && !before->damage && !set->stubs[i].damage && strcmp(before->host, set->stubs[i].host) == 0 &&
+            strcmp(before->staged_path, set->stubs[i].staged_path) == 0)
+            free_stub(&set->stubs[i]);
+        else
+            set->stubs[kept++] = set->stubs[i];
+    }
+    set->stub_count = kept;
+}
+
 /* Keeps stubs whose dump is elsewhere; those staged on this host join `staged`. */
 static bool read_stubs(struct dump_set *set, const struct names *stubs, struct names *staged) {
     char here[65];
@@ -223,6 +247,7 @@ static bool read_stubs(struct dump_set *set, const struct names *stubs, struct n
         }
     }
     names_sort(&set->by_stub);
+    drop_twins(set);
     return true;
 }
 
@@ -378,7 +403,10 @@ static char *join_places(char *const *places, size_t count) {
 static enum dump_set_result open_places(char *const *places, size_t count, struct dump_set *set, size_t mapped_most) {
     struct names dumps = {0}, stubs = {0}, staged = {0};
     *set = (struct dump_set){.directory = join_places(places, count)};
-    enum dump_set_result result = set->directory ? list_all(set, places, count, &dumps, &stubs) : DUMP_SET_NO_MEMORY;
+    bool named = set->directory != NULL;
+    for (size_t i = 0; named && i < count; i++)
+        named = names_add(&set->places, strdup(places[i]));
+    enum dump_set_result result = named ? list_all(set, places, count, &dumps, &stubs) : DUMP_SET_NO_MEMORY;
     int error = errno;
     if (result == DUMP_SET_OK && (!read_stubs(set, &stubs, &staged) || !append_names(&dumps, &staged)))
         result = DUMP_SET_NO_MEMORY;
@@ -424,6 +452,7 @@ void dump_set_close(struct dump_set *set) {
     free(set->duplicate);
     free(set->directory);
     names_free(&set->by_stub);
+    names_free(&set->places);
     memset(set, 0, sizeof *set);
 }
 

@@ -30,6 +30,7 @@ struct dump_set_excess {
 
 struct dump_set {
     char *directory;     /* as it was given; of several, one behind the other */
+    struct names places; /* the directories that were named, as they were given */
     const char *refused; /* the one of them that cannot be read, the caller's; NULL: none */
     size_t unfinished;   /* files whose processes ended before their dump could be read, which are no dumps */
     struct dump **dumps; /* usable ones, sorted by (run, world, generation, launch, rank, path) */

@@ -49,7 +49,7 @@ struct fleet_job {
     uid_t owner;       /* of its files */
     bool other_owners; /* not all of them are */
     enum fleet_state state;
-    bool unfinished; /* a process came to no MPI_Finalize, or gave up */
+    bool unfinished;          /* a process came to no MPI_Finalize, or gave up */
     struct fleet_file *files; /* sorted by name; owned */
     size_t file_count;
     size_t dumps, packed; /* packed: files of packed dumps */

@@ -23,7 +23,8 @@ bool prune_may(const struct fleet_job *job, const struct prune_rules *rules) {
 /* Of a packed job nothing tells how long it ran; of others their dumps or, where these do not, their files. */
 static bool was_short(const struct fleet_job *job, int64_t shorter_ns) {
     int64_t ended_ns = job->exited_ns != INT64_MIN ? job->exited_ns : job->ended_ns;
-    return job->state == FLEET_ENDED && !job->unfinished && job->dumps > 0 && job->packed == 0 && ended_ns - job->started_ns < shorter_ns;
+    return job->state == FLEET_ENDED && !job->unfinished && job->dumps > 0 && job->packed == 0 &&
+           ended_ns - job->started_ns < shorter_ns;
 }
 
 void prune_choose(const struct fleet *fleet, const struct prune_rules *rules, struct pruned *pruned) {

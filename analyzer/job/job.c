@@ -115,7 +115,7 @@ static bool take_dumps(struct job *job, const struct dump_set *set, const struct
     job->processes = job->dumps = calloc(chosen->count, sizeof *job->dumps);
     job->process_of = calloc(chosen->count, sizeof *job->process_of);
     job->ends = calloc(chosen->count, sizeof *job->ends);
-    job->selected = (struct dump_set){.directory = set->directory, .dumps = job->dumps};
+    job->selected = (struct dump_set){.directory = set->directory, .places = set->places, .dumps = job->dumps};
     job->selected.duplicate = calloc(chosen->count, sizeof *job->selected.duplicate);
     if (!job->dumps || !job->process_of || !job->ends || !job->selected.duplicate)
         return false;

@@ -38,15 +38,15 @@ struct job {
     int32_t *missing;        /* ranks without a dump, ascending */
     size_t missing_count;
     const struct dump_stub **missing_stubs; /* per missing rank: what tells that its dump lies on its node, or NULL */
-    struct job_list list;            /* all jobs of the directory */
-    const struct listed_job *listed; /* this one, in it */
-    size_t runs;                     /* in the directory */
-    size_t launches;                 /* of this run, one after the other */
-    size_t worlds;                   /* of this launch and generation: more than one where programs ran side by side */
-    size_t generations;              /* of this launch */
-    size_t others;                   /* usable dumps of the directory that belong to another job */
-    size_t duplicates;               /* of this job, left out */
-    uint64_t events, events_lost;    /* records ever written; of these, neither in a ring nor in a kept window */
+    struct job_list list;                   /* all jobs of the directory */
+    const struct listed_job *listed;        /* this one, in it */
+    size_t runs;                            /* in the directory */
+    size_t launches;                        /* of this run, one after the other */
+    size_t worlds;                /* of this launch and generation: more than one where programs ran side by side */
+    size_t generations;           /* of this launch */
+    size_t others;                /* usable dumps of the directory that belong to another job */
+    size_t duplicates;            /* of this job, left out */
+    uint64_t events, events_lost; /* records ever written; of these, neither in a ring nor in a kept window */
     struct loss_counts losses;
 };
 

@@ -75,8 +75,7 @@ static bool add_call_tree(FILE *stream, const struct page_request *request, cons
     struct call_tree_context context = {.noise = noise,
                                         .waits = true,
                                         .scope = &session->scope,
-                                        .run_id = session->job.dumps[0]->run_id,
-                                        .directory = session->job.selected.directory};
+                                        .run_id = session->job.dumps[0]->run_id};
     const struct call_tree_request of = {.job = &session->job,
                                          .symbols = session->sites.symbols,
                                          .skip = &session->sites.skip,

@@ -17,7 +17,7 @@ struct call_tree_context {
     unsigned noise;
     bool waits;                /* the tree has them */
     const struct scope *scope; /* the tree's */
-    const char *run_id, *directory;
+    const char *run_id;
     const char *const *notes; /* of the symbols */
     size_t note_count;
     size_t top; /* text: frames shown below each, those that took longest; 0: all */

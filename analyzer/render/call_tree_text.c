@@ -290,9 +290,6 @@ static void print_notes(const struct page *page, const struct call_tree *tree) {
         fputs("waits are those of collectives whose records are still there\n", stream);
     for (size_t i = 0; i < page->context->note_count; i++)
         print_wrapped(stream, page->context->notes[i], 0, 0);
-    fputs("next: commtap summary --by site,op ", stream);
-    escape_text(stream, page->context->directory);
-    fputc('\n', stream);
 }
 
 void call_tree_print_text(FILE *stream, const struct call_tree *tree, const struct call_tree_context *context,

@@ -61,6 +61,35 @@ size_t escape_text(FILE *stream, const char *text) {
     return columns;
 }
 
+static bool is_plain_word(const char *text) {
+    return *text && !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@%")];
+}
+
+static bool is_safe(const char *text) {
+    unsigned code;
+    for (size_t length; *text; text += length)
+        if ((length = utf8_decode(text, &code)) == 0 || character_is_unsafe(code))
+            return false;
+    return true;
+}
+
+void escape_shell(FILE *stream, const char *text) {
+    if (is_plain_word(text)) {
+        fputs(text, stream);
+        return;
+    }
+    bool safe = is_safe(text);
+    fputs(safe ? "'" : "$'", stream);
+    for (const unsigned char *byte = (const unsigned char *)text; *byte; byte++)
+        if (!safe && (*byte < ' ' || *byte >= 0x7f))
+            fprintf(stream, "\\%03o", *byte); /* of three digits always: what follows is no part of it */
+        else if (*byte == '\'' || (!safe && *byte == '\\'))
+            fputs(!safe ? (*byte == '\'' ? "\\'" : "\\\\") : "'\\''", stream);
+        else
+            fputc(*byte, stream);
+    fputc('\'', stream);
+}
+
 void escape_csv(FILE *stream, const char *text) {
     bool formula = *text && strchr("=+-@", *text) != NULL;
     bool quoted = formula || strpbrk(text, ",\"; ") != NULL;

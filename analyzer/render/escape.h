@@ -24,6 +24,10 @@ bool character_is_unsafe(unsigned code);
  * it only counts. */
 size_t escape_text(FILE *stream, const char *text);
 
+/* Writes a word that a shell takes for `text`, quoted where that is needed: by $'...', which bash, zsh and ksh know,
+ * where it holds what a terminal should not be shown. */
+void escape_shell(FILE *stream, const char *text);
+
 /* Writes one CSV field: escaped as for text, quoted where needed, and kept from being taken for a formula. */
 void escape_csv(FILE *stream, const char *text);
 

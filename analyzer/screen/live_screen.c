@@ -97,7 +97,7 @@ static enum live_action type(struct live_screen *screen, int key) {
 enum {
     HELP_INDENT = 11,
     ROWS_FOR_ALL = 12 /* of less, whom most wait for is not shown beside the verdict, which names who is to blame */
-}; /* the longest header and a blank */
+};                    /* the longest header and a blank */
 
 static char *make_help(void) {
     char *text = NULL;

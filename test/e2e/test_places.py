@@ -6,6 +6,7 @@
 import datetime
 import os
 import re
+import shutil
 import socket
 import stat
 import subprocess
@@ -207,3 +208,17 @@ def test_who_nobody_named_is_a_number(mpi, tmp_path):
     jobs.run(mpi, 1, [jobs.program(mpi, "ending"), "proper"], tmp_path / "d", environment=unknown)
     job = jobs.report(tmp_path / "d")["job"]
     assert job["job_id"] is None and job["user"] == str(os.getuid())
+
+
+@pytest.mark.parametrize("name", [b"a b'c", b"d\xe9\x1b[31mx", b"$(touch made);&", "donn\u00e9es \\".encode(), b"~", b"-x y"])
+def test_what_comes_next_can_be_pasted(name, tmp_path):
+    jobs.need_mpi("mpich")
+    plain = tmp_path / "plain"
+    jobs.run("mpich", 2, [jobs.program("mpich", "ending"), "proper"], plain)
+    where = os.fsencode(tmp_path) + b"/" + name
+    shutil.copytree(os.fsencode(plain), where)
+    told = subprocess.run([jobs.COMMTAP, "report", where, plain], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    command = told.stdout.splitlines()[-1]
+    assert command.startswith(b"next: commtap summary ") and not re.search(rb"[\x00-\x1f\x7f]", command)
+    words = subprocess.run(["bash", "-c", b"printf '%s\\0' " + command.removeprefix(b"next: ")], cwd=tmp_path, stdout=subprocess.PIPE)
+    assert words.stdout.split(b"\0")[:-1] == [b"commtap", b"summary", where, os.fsencode(plain)]

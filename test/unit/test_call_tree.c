@@ -376,7 +376,7 @@ static char *print(const struct made *made, const char *form) {
     char *text;
     size_t bytes;
     FILE *stream = open_memstream(&text, &bytes);
-    struct call_tree_context context = {.run_id = "r", .directory = "d"};
+    struct call_tree_context context = {.run_id = "r"};
     if (strcmp(form, "text") == 0)
         call_tree_print_text(stream, &made->tree, &context, false);
     else
@@ -444,7 +444,7 @@ static void calls_on(struct made *made, uint32_t comm) {
 }
 
 static char *print_details(const struct made *made, const char *form, unsigned noise) {
-    struct call_tree_context context = {.run_id = "r", .directory = "d", .noise = noise};
+    struct call_tree_context context = {.run_id = "r", .noise = noise};
     char *text = NULL;
     size_t bytes;
     if (strcmp(form, "text") == 0) {

@@ -133,6 +133,15 @@ static void stubs_stand_for_what_was_not_collected(void **state) {
     assert_string_equal(set.stubs[1].damage, "ends in the middle of a line");
     assert_int_equal(set.stubs[1].rank, RANK_UNKNOWN);
     dump_set_close(&set);
+    /* a copy of it elsewhere stands for the same dump */
+    assert_int_equal(mkdir(path_of("other"), 0700), 0);
+    write_text("other/commtap.r.00000000000000bb.stub", STUB("commtap.r.00000000000000bb"));
+    char other[300];
+    snprintf(other, sizeof other, "%s", path_of("other"));
+    assert_int_equal(dump_set_open_all((char *[]){directory, other}, 2, &set), DUMP_SET_OK);
+    assert_int_equal(set.stub_count, 2);
+    assert_string_equal(set.places.items[1], other);
+    dump_set_close(&set);
 }
 
 static void what_was_staged_on_this_host_is_read_in_place(void **state) {

@@ -113,6 +113,27 @@ static void csv_fields_are_quoted_and_no_formulas(void **state) {
     }
 }
 
+static void shells_take_words_as_they_are(void **state) {
+    (void)state;
+    static const struct {
+        const char *from, *to;
+    } cases[] = {
+        {"/a/b-c_1.2", "/a/b-c_1.2"},
+        {"a b", "'a b'"},
+        {"", "''"},
+        {"it's", "'it'\\''s'"},
+        {"~", "'~'"},
+        {"$(x)\\", "'$(x)\\'"},
+        {"\xc3\xa9", "'\xc3\xa9'"},
+        {"a\n\xff'\\1", "$'a\\012\\377\\'\\\\1'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct capture capture;
+        escape_shell(capture_begin(&capture), cases[i].from);
+        assert_captured(&capture, cases[i].to);
+    }
+}
+
 static void json_strings_hold_any_bytes(void **state) {
     (void)state;
     json_t *json = escape_json("a\xff\033");
@@ -442,6 +463,7 @@ int main(void) {
         cmocka_unit_test(control_characters_do_not_reach_the_terminal),
         cmocka_unit_test(text_is_no_command_to_roff),
         cmocka_unit_test(csv_fields_are_quoted_and_no_formulas),
+        cmocka_unit_test(shells_take_words_as_they_are),
         cmocka_unit_test(json_strings_hold_any_bytes),
         cmocka_unit_test(deepspeeds_sizes_are_as_it_writes_them),
         cmocka_unit_test(sizes_have_three_digits_in_powers_of_a_thousand),
