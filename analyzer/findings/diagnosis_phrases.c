@@ -234,6 +234,14 @@ static void append_absence(char *text, size_t size, const struct absence *absenc
     phrase(text, size, ", on record before that for %s at most", longest);
 }
 
+static const char *reason_of_blocked(const struct party_state *state) {
+    if (state->doing == DOING_CALL)
+        return "called it too, but has not come out of the call";
+    if (state->doing == DOING_USER_CODE)
+        return "called it too, but its GPU has not begun it: what lies before it on the stream does not end";
+    return "has not come out of it, though all have come to it: stopped, or its messages do not get through";
+}
+
 /* Why others wait for it. */
 static void say_awaited(const struct diagnosis *diagnosis, const struct culprit *culprit, char *text, size_t size) {
     const struct party_state *state = &diagnosis->wait_for_graph.parties[culprit->party];
@@ -260,11 +268,7 @@ static void say_awaited(const struct diagnosis *diagnosis, const struct culprit 
                             : "had finished: it came to MPI_Finalize without it";
         break;
     case CULPRIT_BLOCKED:
-        reason = state->doing == DOING_CALL        ? "called it too, but has not come out of the call"
-                 : state->doing == DOING_USER_CODE ? "called it too, but its GPU has not begun it: what lies before it "
-                                                     "on the stream does not end"
-                                                   : "has not come out of it, though all have come to it: stopped, or "
-                                                     "its messages do not get through";
+        reason = reason_of_blocked(state);
         break;
     default:
         reason = state->doing == DOING_POLL   ? "asks for something again and again"

@@ -432,17 +432,35 @@ static void say_uncollected(struct diagnosis_text *told, const struct diagnosis 
         many ? "them" : "it");
 }
 
-static void say_fine(struct diagnosis_text *told, const struct diagnosis *diagnosis,
-                     const struct diagnose_request *request) {
-    uint32_t finished = 0, dumps = diagnosis->world.dump_count;
-    for (uint32_t p = 0; p < dumps; p++)
-        finished += diagnosis->wait_for_graph.parties[p].doing == DOING_FINISHED;
+static void say_unknown(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
     if (diagnosis->uncollected) {
         say_uncollected(told, diagnosis);
     } else if (diagnosis->left_by_exit) {
         say(told, "unknown: all processes exited, not all of them by way of MPI_Finalize, and none waited for another. "
                   "Whether they had done their work their exit status tells, which no dump holds.");
-    } else if (request->moving_count > 0) {
+    } else if (diagnosis->standing.kind == STANDING_UNTOLD) {
+        say(told,
+            "unknown: ranks were blocked when last seen, but nobody they wait for is missing, and others had gone "
+            "on. They were ended at work, or left by exit() or _exit().");
+    } else if (diagnosis->partner_untold) {
+        say(told, "unknown: ranks wait, at the end for messages of which nothing on record tells who lacks the other "
+                  "half: what could tell is overwritten, or was left out.");
+    } else {
+        say(told, "unknown: no rank was blocked when last seen, yet not all of them came to the end of their work.");
+        say(told, "%s",
+            diagnosis->end.dead_known
+                ? "They were ended at work, or left by _exit()."
+                : "They were killed or left by _exit(), and no dump tells who went first: `commtap run` "
+                  "notes that of the jobs that it starts.");
+    }
+}
+
+static void say_fine(struct diagnosis_text *told, const struct diagnosis *diagnosis,
+                     const struct diagnose_request *request) {
+    uint32_t finished = 0, dumps = diagnosis->world.dump_count;
+    for (uint32_t p = 0; p < dumps; p++)
+        finished += diagnosis->wait_for_graph.parties[p].doing == DOING_FINISHED;
+    if (request->moving_count > 0) {
         char who[LIST];
         say_ranks(who, sizeof who, request->moving, request->moving_count);
         say(told, "ok: no hang: %s came on between two looks.", who);
@@ -453,21 +471,8 @@ static void say_fine(struct diagnosis_text *told, const struct diagnosis *diagno
         char oldest[SENTENCE] = "";
         append_oldest(oldest, sizeof oldest, diagnosis);
         say(told, "%s: the job ended at work: %s.", verdict_name(diagnosis->verdict), oldest);
-    } else if (diagnosis->verdict == VERDICT_UNKNOWN && diagnosis->standing.kind == STANDING_UNTOLD) {
-        say(told,
-            "unknown: ranks were blocked when last seen, but nobody they wait for is missing, and others had gone "
-            "on. They were ended at work, or left by exit() or _exit().");
-    } else if (diagnosis->verdict == VERDICT_UNKNOWN && diagnosis->partner_untold) {
-        say(told, "unknown: ranks wait, at the end for messages of which nothing on record tells who lacks the other "
-                  "half: what "
-                  "could tell is overwritten, or was left out.");
     } else if (diagnosis->verdict == VERDICT_UNKNOWN) {
-        say(told, "unknown: no rank was blocked when last seen, yet not all of them came to the end of their work.");
-        say(told, "%s",
-            diagnosis->end.dead_known
-                ? "They were ended at work, or left by _exit()."
-                : "They were killed or left by _exit(), and no dump tells who went first: `commtap run` "
-                  "notes that of the jobs that it starts.");
+        say_unknown(told, diagnosis);
     } else if (finished == dumps) {
         say(told, "ok: every rank on record has finalised.");
     } else {

@@ -72,10 +72,8 @@ static bool add_links(FILE *stream, const struct page_request *request) {
 static bool add_call_tree(FILE *stream, const struct page_request *request, const char *id, unsigned noise) {
     struct session *session = request->session;
     struct call_tree tree;
-    struct call_tree_context context = {.noise = noise,
-                                        .waits = true,
-                                        .scope = &session->scope,
-                                        .run_id = session->job.dumps[0]->run_id};
+    struct call_tree_context context = {
+        .noise = noise, .waits = true, .scope = &session->scope, .run_id = session->job.dumps[0]->run_id};
     const struct call_tree_request of = {.job = &session->job,
                                          .symbols = session->sites.symbols,
                                          .skip = &session->sites.skip,
