@@ -568,6 +568,10 @@ void findings_put_diagnosis(struct findings *findings, const struct diagnosis *d
                                               [VERDICT_DEADLOCK] = FINDING_DEADLOCK,
                                               [VERDICT_DEAD_RANK] = FINDING_DEAD_RANK};
     char text[FINDING] = "";
+    if (diagnosis->verdict == VERDICT_OK && diagnosis->standing.kind == STANDING_BRIEF && told->sentence_count > 0) {
+        phrase(text, sizeof text, "What commtap diagnose says of it is %s", told->sentences[0]);
+        findings_extend(findings, FINDING_KILLED, text);
+    }
     if (diagnosis->verdict == VERDICT_OK || diagnosis->verdict == VERDICT_UNKNOWN)
         return;
     for (size_t i = 0; i < told->sentence_count; i++) {

@@ -123,6 +123,20 @@ void findings_put_first(struct findings *findings, enum finding_code code, const
     findings->items[0] = first;
 }
 
+void findings_extend(struct findings *findings, enum finding_code code, const char *sentence) {
+    for (size_t i = 0; i < findings->count; i++) {
+        char *text;
+        if (findings->items[i].code != codes[code].name)
+            continue;
+        if (asprintf(&text, "%s %s", findings->items[i].text, sentence) < 0) {
+            findings->no_memory = true;
+            return;
+        }
+        free(findings->items[i].text);
+        findings->items[i].text = text;
+    }
+}
+
 void findings_drop(struct findings *findings, enum finding_code code) {
     size_t kept = 0;
     for (size_t i = 0; i < findings->count; i++)

@@ -94,6 +94,8 @@ __attribute__((format(printf, 3, 4))) void findings_add(struct findings *finding
                                                         const char *format, ...);
 /* Says something before everything else: of how the processes stand. */
 void findings_put_first(struct findings *findings, enum finding_code code, const char *text);
+/* Adds a sentence to those of that name. */
+void findings_extend(struct findings *findings, enum finding_code code, const char *sentence);
 /* Takes all findings of that name back. */
 void findings_drop(struct findings *findings, enum finding_code code);
 /* Sorts by severity, errors first, keeping the order within one. */

@@ -565,3 +565,5 @@ def test_killed_at_work_is_no_hang(mpi, mode, tmp_path):
             time.sleep(0.1 + 0.07 * attempt)
         result = diagnose(where)
         assert result["verdict"] == "ok", result["text"]
+        killed = [finding["text"] for finding in jobs.report(where)["findings"] if finding["code"] == "killed"]
+        assert all(("What commtap diagnose says of it is ok" in text) == ("ended at work" in result["text"][0]) for text in killed)
