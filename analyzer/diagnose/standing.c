@@ -11,7 +11,10 @@
 #include "analyzer/diagnose/slots.h"
 #include "analyzer/load/rows.h"
 
-enum { COMPARED_MOST = 64 };             /* processes whose tables are read */
+enum {
+    COMPARED_MOST = 64, /* processes whose tables are read */
+    BEATS_MISSED = 3    /* in a row: no thread that may run is so late, and a job that is stopped misses them all */
+};
 #define HEARTBEAT_NS INT64_C(2500000000) /* memory of GPUs is sampled every 2 s */
 
 /* ---- signs of life --------------------------------------------------------------------------- */
@@ -61,12 +64,21 @@ struct until {
     const struct moment *death; /* instead: not beyond this one, NULL none */
 };
 
+/* Whether the processes of a host, which note every BEAT_NS that they live, did so until about `end_ns`: a job that
+ * was stopped as a whole, as batch systems do before they end it, stood still without waiting. `beat_ns`: the newest of
+ * these notes, 0: there is none. */
+static bool ran_until(int64_t end_ns, int64_t beat_ns, int64_t last_ns) {
+    return beat_ns == 0 || end_ns - (beat_ns > last_ns ? beat_ns : last_ns) < BEATS_MISSED * (int64_t)BEAT_NS;
+}
+
 /* Lives from `from` up to `to` are of one host. */
 static void share_life(struct life *lives, size_t from, size_t to, const struct world *world,
                        const struct until *until) {
     struct life host = {.slack_ns = INT64_MAX};
     const struct job_end *end = until->end;
+    int64_t beat_ns = 0;
     for (size_t i = from; i < to; i++) {
+        newer(&beat_ns, world->parties[lives[i].party].seen_ns);
         newer(&host.last_ns, lives[i].last_ns);
         host.slack_ns = lives[i].slack_ns < host.slack_ns ? lives[i].slack_ns : host.slack_ns;
     }
@@ -74,7 +86,7 @@ static void share_life(struct life *lives, size_t from, size_t to, const struct 
         host.last_ns = moment_here(world->parties[lives[from].party].dump, until->death);
         host.slack_ns = 0;
     } else if (end && end->monotonic_ns > 0 && strcmp(end->boot_id, lives[from].boot_id) == 0) {
-        newer(&host.last_ns, end->monotonic_ns);
+        newer(&host.last_ns, ran_until(end->monotonic_ns, beat_ns, host.last_ns) ? end->monotonic_ns : beat_ns);
         host.slack_ns = 0;
     }
     for (size_t i = from; i < to; i++) {

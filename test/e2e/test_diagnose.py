@@ -272,6 +272,21 @@ def test_stopped_rank(mpi, where):
     assert afterwards["collectives"] == result["collectives"]
 
 
+def test_a_job_that_is_killed_while_it_is_suspended_did_not_hang(mpi, where):
+    """As batch systems end what they have preempted. Longer than three beats."""
+    with hanging(mpi, "moves", where, way="run"):
+        time.sleep(3)  # the first beats
+        pids = [process_of(where, rank) for rank in range(RANKS)]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(9)
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    result = diagnose(where)
+    assert result["verdict"] in ("ok", "unknown"), result["text"]
+
+
 def test_a_job_that_is_stopped_as_a_whole_is_suspended(mpi, where):
     """As by scontrol suspend: nobody is waited for. A circle of waits stays one."""
     with hanging(mpi, "moves", where):

@@ -70,7 +70,7 @@ static struct beat_row *note(struct scene *scene, unsigned writer, unsigned rank
     return row;
 }
 
-static const struct diagnosis *judge(struct scene *scene) {
+static const struct diagnosis *judge_with(struct scene *scene, const struct job_end *end) {
     for (unsigned r = 0; r < RANKS; r++) {
         size_t bytes;
         const void *data = dump_builder_data(scene->builders[r], &bytes);
@@ -80,11 +80,15 @@ static const struct diagnosis *judge(struct scene *scene) {
     }
     bool duplicate[RANKS] = {false};
     const struct dump_set set = {.directory = "made", .dumps = scene->dumps, .count = RANKS, .duplicate = duplicate};
-    const struct diagnose_request request = {.states = scene->states};
+    const struct diagnose_request request = {.states = scene->states, .end = end};
     assert_int_equal(job_select(&scene->job, &set, NULL, NULL), 0);
     assert_true(diagnose(&scene->diagnosis, &scene->job, &request));
     assert_true(diagnosis_text_make(&scene->text, &scene->diagnosis, &request, NULL));
     return &scene->diagnosis;
+}
+
+static const struct diagnosis *judge(struct scene *scene) {
+    return judge_with(scene, NULL);
 }
 
 static bool says(const struct scene *scene, const char *words) {
@@ -254,8 +258,25 @@ static void a_job_that_runs_is_asked_itself(void **state) {
     drop(&scene);
 }
 
+/* A job that is stopped as a whole notes nothing any more: ended so, its waits are as old as they were then. */
+static void a_job_that_missed_three_beats_was_stopped(void **state) {
+    (void)state;
+    for (unsigned beats = 2; beats <= 4; beats += 2) {
+        struct scene scene;
+        struct job_end end = {.monotonic_ns = (HUNG_AT + 10 + 2000 * beats) * MS, .boot_id = "the boot"};
+        make(&scene);
+        for (unsigned r = 0; r < RANKS; r++)
+            note(&scene, 1, r, 10, 0);
+        const struct diagnosis *diagnosis = judge_with(&scene, &end);
+        assert_int_equal(diagnosis->verdict, beats < 3 ? VERDICT_HANG : VERDICT_OK);
+        assert_int_equal(diagnosis->standing.kind, beats < 3 ? STANDING_LONG : STANDING_BRIEF);
+        drop(&scene);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_that_missed_three_beats_was_stopped),
         cmocka_unit_test(waits_are_as_old_as_all_are_known_to_have_lived),
         cmocka_unit_test(who_is_not_looked_after_may_have_been_gone),
         cmocka_unit_test(the_last_one_to_look_counts),
