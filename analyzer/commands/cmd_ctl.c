@@ -302,8 +302,9 @@ static bool stubs_are_of_one_run(const struct live_job *live) {
         (void)process;                                                                                                 \
         return EXPRESSION;                                                                                             \
     }
-#define TEXT(FIELD)     ((FIELD)[0] ? cell_text(FIELD) : cell_unknown())
-#define ANSWERED(VALUE) (process->answers ? (VALUE) : cell_unknown())
+#define TEXT(FIELD)             ((FIELD)[0] ? cell_text(FIELD) : cell_unknown())
+#define ORDERED(FIELD, REFUSAL) (process->answer.refused & (REFUSAL) ? cell_unknown() : TEXT(FIELD))
+#define ANSWERED(VALUE)         (process->answers ? (VALUE) : cell_unknown())
 
 VALUE(rank, process->rank >= 0 ? cell_integer(process->rank) : cell_unknown())
 VALUE(host, TEXT(process->host))
@@ -312,9 +313,9 @@ VALUE(answer, cell_text(order_state_name(process->state)))
 VALUE(recording, ANSWERED(cell_text(process->answer.paused_since ? "paused" : "on")))
 VALUE(pauses, ANSWERED(cell_unsigned(process->answer.pauses)))
 VALUE(epoch, ANSWERED(cell_unsigned(process->answer.epoch)))
-VALUE(verbose, TEXT(process->wishes.verbose))
-VALUE(ops, TEXT(process->wishes.operations))
-VALUE(stack, TEXT(process->wishes.stack))
+VALUE(verbose, ORDERED(process->wishes.verbose, ORDER_FIXED_VERBOSE))
+VALUE(ops, ORDERED(process->wishes.operations, ORDER_FIXED_OPS))
+VALUE(stack, ORDERED(process->wishes.stack, ORDER_FIXED_STACK | ORDER_NO_STACK))
 VALUE(refused, TEXT(row->refused))
 VALUE(doing, TEXT(row->doing))
 VALUE(since, row->since_ns >= 0 ? cell_real((double)row->since_ns / 1e9) : cell_unknown())
@@ -325,9 +326,8 @@ static const struct column columns[] = {
     {"host", "host", .left = true, .value = host, .doc = "where it runs"},
     {"pid", "pid", .value = pid, .doc = "its process"},
     {"answer", "answer", .left = true, .value = answer,
-     .doc =
-         "acknowledged (all that was ordered is in force), awaited (it has made no call since), over (its process has "
-         "ended), not_given (it takes no orders from here)"},
+     .doc = "acknowledged (all that was ordered is in force, but for what it refused), awaited (it has made no call "
+            "since), over (its process has ended), not_given (it takes no orders from here)"},
     {"recording", "recording", .left = true, .value = recording,
      .doc = "on, or paused by an order; what the job itself pauses is not told"},
     {"pauses", NULL, .value = pauses, .doc = "how often orders stopped recording"},

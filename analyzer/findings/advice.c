@@ -46,7 +46,8 @@ bool advice_parse(const char *text, struct advice_limits *limits) {
 struct sums {
     uint64_t steps;
     double length, interval, communication, receive, collective;
-    double queued; /* of the interval */
+    double longest; /* interval: one pause is no habit, however long */
+    double queued;  /* of the interval */
 };
 
 static double ns_of(int64_t ns) {
@@ -60,6 +61,8 @@ static struct sums sum_up_steps(const struct rank_steps *rank) {
         sums.steps++;
         sums.length += (double)(step->end_ns - step->start_ns);
         sums.interval += ns_of(step->first_ns);
+        if (ns_of(step->first_ns) > sums.longest)
+            sums.longest = ns_of(step->first_ns);
         sums.queued += ns_of(step->queued_ns);
         sums.communication += ns_of(step->communication_alone_ns);
         sums.receive += ns_of(step->receive_alone_ns);
@@ -91,6 +94,11 @@ static const char *cause_of_lateness(const struct rank_steps *rank, const struct
     return "That is data loading, its host, or work before the first operation.";
 }
 
+/* On average, without the longest one. Of a single step it is 0. */
+static double usual_interval(const struct sums *sums) {
+    return sums->steps > 1 ? (sums->interval - sums->longest) / (double)(sums->steps - 1) : 0;
+}
+
 static void add_interval(struct findings *findings, const struct sums *sums, const struct steps *steps,
                          const struct job *job, const struct advice_limits *limits) {
     double mean = 0, step = 0;
@@ -98,7 +106,7 @@ static void add_interval(struct findings *findings, const struct sums *sums, con
     for (size_t r = 0; r < steps->rank_count; r++) {
         if (sums[r].steps == 0)
             continue;
-        mean += sums[r].interval / (double)sums[r].steps;
+        mean += usual_interval(&sums[r]);
         step += sums[r].length / (double)sums[r].steps;
         ranks++;
     }
@@ -108,12 +116,12 @@ static void add_interval(struct findings *findings, const struct sums *sums, con
     step /= (double)ranks;
     double most = mean * (1 + limits->interval / 100);
     for (size_t r = 0; r < steps->rank_count; r++) {
-        double own = sums[r].steps ? sums[r].interval / (double)sums[r].steps : 0;
+        double own = usual_interval(&sums[r]);
         slow += own > most && own - mean > INTERVAL_LEAST * step;
-        if (own > (sums[worst].steps ? sums[worst].interval / (double)sums[worst].steps : 0))
+        if (own > usual_interval(&sums[worst]))
             worst = r;
     }
-    double longest = sums[worst].steps ? sums[worst].interval / (double)sums[worst].steps : 0;
+    double longest = usual_interval(&sums[worst]);
     double others = (mean * (double)ranks - longest) / (double)(ranks - 1);
     if (slow > 0)
         findings_add(findings, FINDING_STEP_INTERVAL,

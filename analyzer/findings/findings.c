@@ -270,7 +270,7 @@ void findings_collect(struct findings *findings, const struct dump_set *set, con
     add_desync(findings, analysis);
     add_refused(findings, analysis);
     findings_add_endings(findings, job, analysis, start_ns);
-    findings_add_stragglers(findings, analysis, without_records(job) < job->process_count);
+    findings_add_stragglers(findings, analysis, without_records(job) < job->process_count, start_ns);
     add_absent(findings, set, job);
     add_recording(findings, job, analysis);
     findings_add_generations(findings, set, job);

@@ -14,7 +14,12 @@
 #include "analyzer/waits/hot_sites.h"
 
 enum { LIST_TEXT = 160, SENTENCE = 640 };
-#define SPEEDUP_SHOWN 1.005 /* rounds to 1.01 */
+enum {
+    ONCE_SHARE = 20
+}; /* of the time looked at: five times VERDICT_SHARE's hundredth, since nothing tells that it
+      comes again */
+#define ONCE_LEAST_NS INT64_C(100000000) /* no more than schedulers and first calls take at times */
+#define SPEEDUP_SHOWN 1.005              /* rounds to 1.01 */
 
 static void say_who(char *text, size_t size, const struct straggler_analysis *analysis,
                     const struct straggler *straggler) {
@@ -282,6 +287,63 @@ static void add_late_finalize(struct findings *findings, const struct straggler_
     finalize_waits_free(&waits);
 }
 
+static bool is_said_to_be_slow(const struct straggler_analysis *analysis, size_t dump) {
+    const struct {
+        const struct straggler *items;
+        size_t count;
+    } said[] = {{analysis->stragglers, analysis->straggler_count},
+                {analysis->suspects, analysis->suspect_count},
+                {analysis->uneven, analysis->uneven_count}};
+    for (size_t s = 0; s < sizeof said / sizeof *said; s++)
+        for (size_t i = 0; i < said[s].count; i++)
+            for (size_t d = 0; d < said[s].items[i].dump_count; d++)
+                if (said[s].items[i].dumps[d] == dump)
+                    return true;
+    return false;
+}
+
+/* Of all ranks' waits, what comes of its own work rather than of calls that it was in. */
+static int64_t cost_of_own_work(const struct delay_costs *costs, size_t dump) {
+    int64_t sum = 0;
+    for (size_t i = 0; i < costs->site_count; i++)
+        sum = add_ns(sum, costs->sites[i].dump == dump ? costs->sites[i].delay_cost_before_ns : 0);
+    return sum;
+}
+
+/* Whether the longest wait for a rank is most of what the job lost by it, and goes back to the rank's own work: in a
+ * call that all have come to somebody else may keep it, who is stopped there. */
+static bool was_away_once(const struct straggler_analysis *analysis, size_t dump) {
+    const struct rank_waits *waits = &analysis->waits.ranks[dump];
+    int64_t longest = waits->longest.length_ns;
+    return longest >= ONCE_LEAST_NS && longest >= (analysis->to_ns - analysis->from_ns) / ONCE_SHARE &&
+           2 * longest >= waits->mended_ns && cost_of_own_work(&analysis->delay_costs, dump) >= longest &&
+           !is_said_to_be_slow(analysis, dump);
+}
+
+/* A pause proves nobody slow, however long: how often it would come again is not known. Of several the longest. */
+static void add_once_away(struct findings *findings, const struct straggler_analysis *analysis, int64_t start_ns) {
+    const struct longest_wait *longest = NULL;
+    size_t away = 0;
+    for (size_t d = 0; d < analysis->directory->dump_count; d++)
+        if (was_away_once(analysis, d) &&
+            (!longest || analysis->waits.ranks[d].longest.length_ns > longest->length_ns)) {
+            longest = &analysis->waits.ranks[d].longest;
+            away = d;
+        }
+    if (!longest)
+        return;
+    char waited[32], until[32], all[32], site[192];
+    say_seconds(waited, sizeof waited, longest->length_ns);
+    say_seconds(until, sizeof until, longest->until_ns > start_ns ? longest->until_ns - start_ns : 0);
+    say_seconds(all, sizeof all, analysis->waits.ranks[away].waited_for_ns);
+    say_site(site, sizeof site, analysis->labels, away, longest->stack);
+    findings_add(findings, FINDING_ONCE_AWAY,
+                 "%s was away once: %s waited %s for it, until %s into the job, when it came%s. All waits for it "
+                 "together, summed over ranks, are %s. That is once, and says nothing of who is slow.",
+                 dump_text(analysis->clock->dumps[away]).text, dump_text(analysis->clock->dumps[longest->dump]).text,
+                 waited, until, site, all);
+}
+
 /* Before all that is said of who is slow: scheduling may be why. */
 static void add_crowding(struct findings *findings, const struct straggler_analysis *analysis) {
     struct crowding crowding;
@@ -294,7 +356,8 @@ static void add_crowding(struct findings *findings, const struct straggler_analy
             crowding.ranks, crowding.processors, crowding.processors > 1 ? "s" : "", crowding.on->host);
 }
 
-void findings_add_stragglers(struct findings *findings, const struct straggler_analysis *analysis, bool kept) {
+void findings_add_stragglers(struct findings *findings, const struct straggler_analysis *analysis, bool kept,
+                             int64_t start_ns) {
     add_crowding(findings, analysis);
     for (size_t i = 0; i < analysis->straggler_count; i++)
         add_straggler(findings, analysis, &analysis->stragglers[i], true);
@@ -305,6 +368,7 @@ void findings_add_stragglers(struct findings *findings, const struct straggler_a
     add_together(findings, analysis);
     add_hidden(findings, analysis);
     add_late_finalize(findings, analysis);
+    add_once_away(findings, analysis, start_ns);
     if (analysis->judgement == JUDGED_TOO_SHORT)
         findings_add(findings, FINDING_TOO_SHORT,
                      "too short to judge who is slow: %zu comparable steps are on record, %d are needed.",

@@ -11,8 +11,9 @@
 #include "analyzer/stragglers/stragglers.h"
 
 /* Adds stragglers, suspects, slow communicators and work that is dealt out unevenly, or why nobody could be judged
- * where records were kept at all. */
-void findings_add_stragglers(struct findings *findings, const struct straggler_analysis *analysis, bool kept);
+ * where records were kept at all; and who else kept the others waiting once. `start_ns`: of the job, common ns. */
+void findings_add_stragglers(struct findings *findings, const struct straggler_analysis *analysis, bool kept,
+                             int64_t start_ns);
 
 /* What is known against one straggler, in one phrase, cut to `size`. */
 void findings_evidence(const struct straggler_analysis *analysis, const struct straggler *straggler, char *text,

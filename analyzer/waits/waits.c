@@ -52,6 +52,18 @@ struct waiting_pair {
     uint32_t lane; /* of who waited */
 };
 
+/* Of equal ones the earlier: it must not matter who comes upon them in which order. */
+static bool is_longer(const struct longest_wait *a, const struct longest_wait *b) {
+    if (a->length_ns != b->length_ns)
+        return a->length_ns > b->length_ns;
+    return a->until_ns != b->until_ns ? a->until_ns < b->until_ns : a->dump < b->dump;
+}
+
+static void keep_longest(struct longest_wait *longest, const struct longest_wait *wait) {
+    if (wait->length_ns > 0 && is_longer(wait, longest))
+        *longest = *wait;
+}
+
 /* Adds one wait to all sums but the causer's imposed ones. */
 static void add_single_wait(struct waits *waits, const struct waiting_pair *pair, enum wait_state state,
                             const struct told_wait *wait) {
@@ -60,6 +72,7 @@ static void add_single_wait(struct waits *waits, const struct waiting_pair *pair
     victim->states_ns[state] = add_ns(victim->states_ns[state], wait->length);
     causer->waited_for_ns = add_ns(causer->waited_for_ns, wait->length);
     causer->imposed_ns = add_ns(causer->imposed_ns, wait->imposed);
+    keep_longest(&causer->longest, &(struct longest_wait){wait->length, wait->until, pair->dump, pair->cause_stack});
     wall_times_add(&waits->wall, pair->dump, WALL_WAIT, wait->until - wait->length, wait->until);
     site_waits_add(&waits->sites, pair->dump, pair->stack, wait->length, 0);
     site_waits_add(&waits->sites, pair->cause, pair->cause_stack, 0, wait->length);
@@ -700,6 +713,7 @@ static void add_rank_waits(struct rank_waits *sum, const struct rank_waits *part
     sum->waited_for_ns = add_ns(sum->waited_for_ns, part->waited_for_ns);
     sum->mended_ns = add_ns(sum->mended_ns, part->mended_ns);
     sum->deepspeed_ns = add_ns(sum->deepspeed_ns, part->deepspeed_ns);
+    keep_longest(&sum->longest, &part->longest);
     sum->last += part->last;
 }
 

@@ -55,6 +55,14 @@ enum wait_state {
     WAIT_STATES
 };
 
+/* One wait for one rank. */
+struct longest_wait {
+    int64_t length_ns; /* 0: there is none */
+    int64_t until_ns;  /* common ns */
+    uint32_t dump;     /* who waited */
+    uint32_t stack;    /* where who was waited for came to it, STACK_NONE = unknown */
+};
+
 struct rank_waits {
     int64_t wait_ns;                /* this rank waited, thread by thread and stream by stream */
     int64_t states_ns[WAIT_STATES]; /* of wait_ns; they sum to it */
@@ -68,6 +76,7 @@ struct rank_waits {
     int64_t waited_for_ns;          /* the others waited for this rank */
     int64_t mended_ns;    /* sum of (last e - second last e), at most the longest wait: what the job would gain */
     int64_t deepspeed_ns; /* sum of (t - min t), t = x - e: DeepSpeed's straggler figure, which scores the victims */
+    struct longest_wait longest; /* of the others for this rank */
     uint64_t last;        /* times it was the last arriver of a collective that others waited in */
 };
 

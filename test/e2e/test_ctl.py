@@ -196,6 +196,7 @@ def test_what_the_operator_fixes_stays_as_it_is(where, tmp_path):
         rows = ctl(where, codes=(1,))["processes"]
         assert {(row["answer"], row["refused"]) for row in rows} == {
             ("acknowledged", "the policy fixes COMMTAP_OPS; the policy fixes COMMTAP_STACK")}
+        assert {(row["stack"], row["ops"], row["verbose"]) for row in rows} == {(None, None, "ranks:7")}
         assert "in force in 0 of 2 processes; refused by 2" in jobs.commtap("ctl", where, codes=(1,)).stdout
         ctl(where, "pause", codes=(1,))
         run.phase(2)

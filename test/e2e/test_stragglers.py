@@ -6,7 +6,9 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
+import time
 
 import pytest
 
@@ -183,3 +185,35 @@ def test_nobody_is_named_where_nobody_is_slow(tmp_path):
         if again:
             named[seed] = [first, again]
     assert named == {}
+
+
+@pytest.mark.parametrize("pauses", [True, False])
+def test_a_rank_that_paused_once_is_told_from_a_slow_one(mpi, pauses, where):
+    words = ["--steps", "120", "--slow-rank", "1", "--slow-ms", "1500", "--slow-step", "60" if pauses else "120"]
+    jobs.run(mpi, 2, [jobs.program(mpi, "train"), *words], where)
+    result = jobs.report(where)
+    once = [finding["text"] for finding in result["findings"] if finding["code"] == "once_away"]
+    assert len(once) == pauses, once
+    if pauses:
+        assert re.match(r"rank 1( on \S+)? was away once: rank 0( on \S+)? waited 1\.\d+ s for it.* at train_step", once[0])
+    assert not [finding for finding in result["findings"] if finding["code"] == "step_interval"]
+
+
+def test_nobody_else_is_named_for_a_rank_that_was_stopped_once(mpi, where):
+    """Where it is stopped inside of a collective, the others come late to the next one, and not by their own work."""
+    process = jobs.start(jobs.job_line(mpi, 3, [jobs.program(mpi, "train"), "--steps", "120"], where))
+    try:
+        end, pid = time.monotonic() + 30, None
+        while not pid and time.monotonic() < end:
+            time.sleep(0.1)
+            rows = jobs.document("check", where, codes=(0, 1))["dumps"] if jobs.dumps(where) else []
+            pid = next((row["pid"] for row in rows if row["rank"] == 1), None)
+        time.sleep(0.3)
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(1.5)
+        os.kill(pid, signal.SIGCONT)
+        process.communicate(timeout=60)
+    finally:
+        jobs.stop(process)
+    named = [finding["text"] for finding in jobs.report(where)["findings"] if finding["code"] == "once_away"]
+    assert all(text.startswith("rank 1") for text in named), named

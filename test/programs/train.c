@@ -4,7 +4,7 @@
  * Lives here: the training loop, as a user would write it. Must not live here: anything
  * that knows of commtap.
  *
- *   train [--steps N] [--slow-rank R] [--slow-ms M] [--turns-ms T]
+ *   train [--steps N] [--slow-rank R] [--slow-ms M] [--slow-step S] [--turns-ms T]
  *
  * Each rank draws its own samples of y = sin(x0) + x1 * x2, computes the gradient of a 3-32-1 network on its share of
  * the batch, averages it over the ranks (MPI_Allreduce) and takes a step. A slow rank sleeps M ms in every step;
@@ -22,6 +22,7 @@ struct options {
     int steps;
     int slow_rank;
     int slow_ms;
+    int slow_step; /* the only one; negative: it is slow in all */
     int turns_ms;
 };
 
@@ -36,13 +37,14 @@ static double train_step(struct model *model, double x[SAMPLES][INPUTS], const d
 }
 
 static struct options parse(int argc, char **argv) {
-    struct options options = {.steps = 200, .slow_rank = -1, .slow_ms = 10};
+    struct options options = {.steps = 200, .slow_rank = -1, .slow_ms = 10, .slow_step = -1};
     const struct {
         const char *name;
         int *value;
     } known[] = {{"--steps", &options.steps},
                  {"--slow-rank", &options.slow_rank},
                  {"--slow-ms", &options.slow_ms},
+                 {"--slow-step", &options.slow_step},
                  {"--turns-ms", &options.turns_ms}};
     for (int i = 1; i < argc; i++) {
         int *value = NULL;
@@ -50,7 +52,7 @@ static struct options parse(int argc, char **argv) {
             if (strcmp(argv[i], known[k].name) == 0)
                 value = known[k].value;
         if (!value || i + 1 == argc) {
-            fprintf(stderr, "usage: train [--steps N] [--slow-rank R] [--slow-ms M] [--turns-ms T]\n");
+            fprintf(stderr, "usage: train [--steps N] [--slow-rank R] [--slow-ms M] [--slow-step S] [--turns-ms T]\n");
             exit(2);
         }
         *value = atoi(argv[++i]);
@@ -76,7 +78,7 @@ int main(int argc, char **argv) {
     double loss = 0.0;
     for (int step = 0; step < options.steps; step++) {
         sleep_ms(5); /* reading the next batch */
-        if (rank == options.slow_rank)
+        if (rank == options.slow_rank && (options.slow_step < 0 || step == options.slow_step))
             sleep_ms(options.slow_ms);
         if (options.turns_ms > 0 && rank == step % ranks)
             sleep_ms(options.turns_ms);

@@ -471,6 +471,42 @@ static void a_tenth_of_the_collectives_unmatched_is_said(void **state) {
     assert_true(is_unmatched_said(8));  /* 11 % */
 }
 
+/* Forty collectives so many ms apart; to the first `times` of every fourth rank 1 comes late by so many ms. */
+static bool is_away_once(unsigned apart_ms, unsigned late_ms, unsigned times) {
+    const uint64_t ms = 1000000;
+    struct told told = {0};
+    uint64_t now = 1000 * ms;
+    hand_job_make(&told.hand, 2, (struct dump_plan){0});
+    for (uint32_t seq = 0; seq < 40; seq++, now += apart_ms * ms) {
+        uint64_t late = seq % 4 == 3 && seq / 4 < times ? late_ms * ms : 0;
+        for (unsigned r = 0; r < 2; r++)
+            dump_builder_collective(told.hand.builders[r], 0, BUILDER_ALLREDUCE, 0, seq, 8, now + r * late,
+                                    now + late + 1000);
+        now += late;
+    }
+    tell(&told, 2, false);
+    bool said = false;
+    for (size_t i = 0; i < told.findings.count; i++)
+        if (strcmp(told.findings.items[i].code, "once_away") == 0)
+            said = strstr(told.findings.items[i].text, "rank 1 was away once: rank 0 waited") != NULL;
+    forget(&told);
+    return said;
+}
+
+/* A twentieth of the run at least, a tenth of a second at least, and most of what is lost by that rank. */
+static void a_single_long_wait_is_said(void **state) {
+    (void)state;
+    assert_true(is_away_once(50, 240, 1));   /* 10.9 % */
+    assert_false(is_away_once(50, 52, 1));   /* 2.6 %, and half of a tenth of a second */
+    assert_true(is_away_once(500, 2000, 1)); /* 9.3 % */
+    assert_false(is_away_once(500, 500, 1)); /* 2.5 % */
+    assert_true(is_away_once(5, 200, 1));
+    assert_false(is_away_once(5, 50, 1)); /* 20 %, but half of a tenth of a second */
+    assert_true(is_away_once(50, 240, 2));
+    assert_false(is_away_once(50, 240, 4));
+    assert_false(is_away_once(50, 0, 0));
+}
+
 /* Forty collectives of which the ring holds sixteen; rank 1 makes another call in the last. */
 static void make_overwritten(struct told *told, uint32_t windows) {
     hand_job_make(&told->hand, 2, (struct dump_plan){.ring_records = 16, .windows = windows});
@@ -676,6 +712,7 @@ int main(void) {
         cmocka_unit_test(what_was_judged_on_everything_need_not_say_so),
         cmocka_unit_test(a_disagreement_is_an_error),
         cmocka_unit_test(a_tenth_of_the_collectives_unmatched_is_said),
+        cmocka_unit_test(a_single_long_wait_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
