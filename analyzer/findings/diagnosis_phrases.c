@@ -224,7 +224,7 @@ static bool say_death(const struct diagnosis *diagnosis, const struct culprit *c
 /* ", away from the library for 20.1 s by then, on record before that for 3.2 ms at most" */
 static void append_absence(char *text, size_t size, const struct absence *absence, bool stands) {
     char away[32], longest[32];
-    if (absence->away_ns < 0)
+    if (absence->away_ns <= 0) /* at 0 it ended together with its last call */
         return;
     say_seconds(away, sizeof away, absence->away_ns);
     phrase(text, size, ", away from the library for %s by %s", away, stands ? "now" : "then");

@@ -27,9 +27,9 @@ void live_text_doing(char *text, size_t size, const struct live_row *row) {
     else if (row->state == LIVE_STOPPED)
         snprintf(text, size, "stopped by a signal%s%s", row->call[0] ? ", in " : "", row->call);
     else if (row->state == LIVE_POLLING)
-        snprintf(text, size, "polling, %s", row->call);
+        snprintf(text, size, "polling%s%s", row->call[0] ? ", " : "", row->call);
     else if (row->state == LIVE_WAITING || row->state == LIVE_IN_CALL)
-        snprintf(text, size, "%s", row->call);
+        snprintf(text, size, "%s", row->call[0] ? row->call : "in a call"); /* which it was just entering */
     else
         snprintf(text, size, "%s", words[row->state]);
 }
