@@ -83,7 +83,7 @@ static bool the_costliest_are_named(const struct straggler_analysis *analysis) {
         double ratio = straggler->at_times ? straggler->when.slow_ratio : row->ratio;
         slow &= ratio >= SLOW_RATIO && row->ratio > 1 && row->confidence >= CONFIDENCE_VERDICT;
     }
-    findings_add_stragglers(&findings, analysis, true);
+    findings_add_stragglers(&findings, analysis, true, 0);
     for (size_t i = 0; i < findings.count; i++)
         said +=
             strcmp(findings.items[i].code, "straggler") == 0 && strstr(findings.items[i].text, "More waits go back");
