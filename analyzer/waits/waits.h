@@ -77,7 +77,7 @@ struct rank_waits {
     int64_t mended_ns;    /* sum of (last e - second last e), at most the longest wait: what the job would gain */
     int64_t deepspeed_ns; /* sum of (t - min t), t = x - e: DeepSpeed's straggler figure, which scores the victims */
     struct longest_wait longest; /* of the others for this rank */
-    uint64_t last;        /* times it was the last arriver of a collective that others waited in */
+    uint64_t last;               /* times it was the last arriver of a collective that others waited in */
 };
 
 /* The first collective that members entered with different functions. */
