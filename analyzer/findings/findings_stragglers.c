@@ -302,21 +302,13 @@ static bool is_said_to_be_slow(const struct straggler_analysis *analysis, size_t
     return false;
 }
 
-/* Of all ranks' waits, what comes of its own work rather than of calls that it was in. */
-static int64_t cost_of_own_work(const struct delay_costs *costs, size_t dump) {
-    int64_t sum = 0;
-    for (size_t i = 0; i < costs->site_count; i++)
-        sum = add_ns(sum, costs->sites[i].dump == dump ? costs->sites[i].delay_cost_before_ns : 0);
-    return sum;
-}
-
-/* Whether the longest wait for a rank is most of what the job lost by it, and goes back to the rank's own work: in a
- * call that all have come to somebody else may keep it, who is stopped there. */
+/* Whether the longest wait for a rank is most of what the job lost by it, and half of it at least the rank's own work
+ * in one piece: in a call that all have come to somebody else may keep it, who is stopped there. */
 static bool was_away_once(const struct straggler_analysis *analysis, size_t dump) {
     const struct rank_waits *waits = &analysis->waits.ranks[dump];
     int64_t longest = waits->longest.length_ns;
     return longest >= ONCE_LEAST_NS && longest >= (analysis->to_ns - analysis->from_ns) / ONCE_SHARE &&
-           2 * longest >= waits->mended_ns && cost_of_own_work(&analysis->delay_costs, dump) >= longest &&
+           2 * longest >= waits->mended_ns && 2 * analysis->delay_costs.ranks[dump].longest_work_ns >= longest &&
            !is_said_to_be_slow(analysis, dump);
 }
 

@@ -364,6 +364,8 @@ static void share_out(struct delay_costs *costs, struct delay_costs_build *c, co
     for (size_t i = 0; i < c->delays.count; i++) {
         const struct delay *delay = &c->delays.items[i];
         bool last = i + 1 == c->delays.count && earlier.count == 0;
+        if (!delay->inside && delay->longer > costs->ranks[wait->cause].longest_work_ns)
+            costs->ranks[wait->cause].longest_work_ns = delay->longer;
         charge_site(costs, c, wait->cause, delay->site, delay->inside,
                     take_part(&left, wait, delay->longer, total, last));
     }
