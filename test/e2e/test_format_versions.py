@@ -117,7 +117,7 @@ def test_the_region_of_a_kept_job_is_said(tmp_path):
 def test_the_pause_of_a_kept_job_is_said(tmp_path):
     where = unpack("2.5/orders", tmp_path / "dumps")
     said, = [finding["text"] for finding in jobs.report(where)["findings"] if finding["code"] == "paused"]
-    assert "commtap ctl" in said and "2 times on 2 ranks" in said
+    assert "commtap ctl" in said and "on 2 ranks, 1 time each" in said
     assert "over" in jobs.commtap("ctl", where, "pause", codes=(3,)).stderr
 
 
