@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Whether `text` ends in `end`, or is it. */
 bool text_ends_in(const char *text, const char *end);
 
 /* Of the `count` names the one nearest to `name` by edit distance, NULL when none is near. */
