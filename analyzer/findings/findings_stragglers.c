@@ -14,10 +14,8 @@
 #include "analyzer/waits/hot_sites.h"
 
 enum { LIST_TEXT = 160, SENTENCE = 640 };
-enum {
-    ONCE_SHARE = 20
-}; /* of the time looked at: five times VERDICT_SHARE's hundredth, since nothing tells that it
-      comes again */
+/* Of the time looked at: five times VERDICT_SHARE's hundredth, since nothing tells that it comes again. */
+enum { ONCE_SHARE = 20 };
 #define ONCE_LEAST_NS INT64_C(100000000) /* no more than schedulers and first calls take at times */
 #define SPEEDUP_SHOWN 1.005              /* rounds to 1.01 */
 
