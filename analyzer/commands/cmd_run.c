@@ -391,15 +391,16 @@ static void print_left(const char *shown, size_t left) {
     fputc('\n', stderr);
 }
 
-/* A pointer to a staged dump takes a block, too. */
+/* A pointer to a staged dump takes a block, which a full disk has not. */
 static void print_without_stub(const struct launched_job *job, const struct run_collection *found) {
     const char *run_id = run_settings_get(&job->settings, "COMMTAP_RUN_ID");
     fputs("commtap: no dump is in ", stderr);
     escape_shell(stderr, job->directory.shown);
-    fprintf(stderr,
-            ", which has no room for a pointer to one; %zu of this job %s in %s of this host; next: commtap report "
-            "--run %s %s\n",
-            found->without_stub, found->without_stub == 1 ? "is" : "are", found->staging, run_id, found->staging);
+    fprintf(
+        stderr,
+        ", into which no pointer to one could be written; %zu of this job %s in %s of this host; next: commtap report "
+        "--run %s %s\n",
+        found->without_stub, found->without_stub == 1 ? "is" : "are", found->staging, run_id, found->staging);
 }
 
 /* Under a launcher the other ranks may still run: nothing is counted, and only rank 0 speaks. */

@@ -66,7 +66,7 @@ struct until {
 
 /* Whether the processes of a host, which note every BEAT_NS that they live, did so until about `end_ns`: a job that
  * was stopped as a whole, as batch systems do before they end it, stood still without waiting. `beat_ns`: the newest of
- * these notes, 0: there is none. */
+ * these notes, 0: there is none, or who notes it may have exited, and the others lived on. */
 static bool ran_until(int64_t end_ns, int64_t beat_ns, int64_t last_ns) {
     return beat_ns == 0 || end_ns - (beat_ns > last_ns ? beat_ns : last_ns) < BEATS_MISSED * (int64_t)BEAT_NS;
 }
@@ -77,8 +77,10 @@ static void share_life(struct life *lives, size_t from, size_t to, const struct 
     struct life host = {.slack_ns = INT64_MAX};
     const struct job_end *end = until->end;
     int64_t beat_ns = 0;
+    bool left = false;
     for (size_t i = from; i < to; i++) {
         newer(&beat_ns, world->parties[lives[i].party].seen_ns);
+        left |= (world->parties[lives[i].party].dump->header->state & (STATE_EXITED | STATE_SWITCHED_OFF)) != 0;
         newer(&host.last_ns, lives[i].last_ns);
         host.slack_ns = lives[i].slack_ns < host.slack_ns ? lives[i].slack_ns : host.slack_ns;
     }
@@ -86,7 +88,8 @@ static void share_life(struct life *lives, size_t from, size_t to, const struct 
         host.last_ns = moment_here(world->parties[lives[from].party].dump, until->death);
         host.slack_ns = 0;
     } else if (end && end->monotonic_ns > 0 && strcmp(end->boot_id, lives[from].boot_id) == 0) {
-        newer(&host.last_ns, ran_until(end->monotonic_ns, beat_ns, host.last_ns) ? end->monotonic_ns : beat_ns);
+        newer(&host.last_ns,
+              ran_until(end->monotonic_ns, left ? 0 : beat_ns, host.last_ns) ? end->monotonic_ns : beat_ns);
         host.slack_ns = 0;
     }
     for (size_t i = from; i < to; i++) {

@@ -258,18 +258,22 @@ static void a_job_that_runs_is_asked_itself(void **state) {
     drop(&scene);
 }
 
-/* A job that is stopped as a whole notes nothing any more: ended so, its waits are as old as they were then. */
+/* A job that is stopped as a whole notes nothing any more: ended so, its waits are as old as they were then. Where a
+ * process has exited it may be the one that took the notes. */
 static void a_job_that_missed_three_beats_was_stopped(void **state) {
     (void)state;
-    for (unsigned beats = 2; beats <= 4; beats += 2) {
+    for (unsigned beats = 2; beats <= 5; beats += beats < 4 ? 2 : 1) {
+        bool hung = beats < 3 || beats == 5;
         struct scene scene;
         struct job_end end = {.monotonic_ns = (HUNG_AT + 10 + 2000 * beats) * MS, .boot_id = "the boot"};
         make(&scene);
         for (unsigned r = 0; r < RANKS; r++)
             note(&scene, 1, r, 10, 0);
+        if (beats == 5)
+            dump_builder_header(scene.builders[0])->state |= STATE_EXITED;
         const struct diagnosis *diagnosis = judge_with(&scene, &end);
-        assert_int_equal(diagnosis->verdict, beats < 3 ? VERDICT_HANG : VERDICT_OK);
-        assert_int_equal(diagnosis->standing.kind, beats < 3 ? STANDING_LONG : STANDING_BRIEF);
+        assert_int_equal(diagnosis->verdict == VERDICT_OK, !hung);
+        assert_int_equal(diagnosis->standing.kind, hung ? STANDING_LONG : STANDING_BRIEF);
         drop(&scene);
     }
 }
