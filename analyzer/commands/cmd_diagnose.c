@@ -4,10 +4,10 @@
  * Lives here: the command's options, looking twice where processes may live.
  * Must not live here: judging (diagnose/), sentences, looks.
  */
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/text.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/options.h"
 #include "analyzer/cli/output.h"
@@ -37,9 +37,7 @@ static int check_options(const struct options *options, double *wait) {
         if (!known)
             return refuse_value("--fail-on takes info, warning, error or a verdict", what);
     }
-    char *end;
-    *wait = strtod(seconds, &end);
-    if (!isdigit((unsigned char)seconds[0]) || *end || *wait < 1 || *wait > 3600)
+    if (!text_seconds(seconds, 1, 3600, wait))
         return refuse_value("--wait takes seconds from 1 to 3600", seconds);
     return options_top(options, &top);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "analyzer/base/text.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/session.h"
@@ -55,9 +56,8 @@ enum { INTERVAL_MOST = 86400 };
 /* 0: once. */
 static int read_interval(const struct options *options, double *interval) {
     const char *text = option_text(options, "interval");
-    char *end = "";
-    *interval = text ? strtod(text, &end) : 0;
-    if (!text || (*text && !*end && *interval >= 0.1 && *interval <= INTERVAL_MOST))
+    *interval = 0;
+    if (!text || text_seconds(text, 0.1, INTERVAL_MOST, interval))
         return EXIT_FINE;
     fprintf(stderr, "commtap metrics: --interval takes seconds from 0.1 to %d, not '%.64s'\n", INTERVAL_MOST, text);
     return EXIT_USAGE;

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/text.h"
 #include "analyzer/load/call_table.h"
 #include "analyzer/load/dump.h"
 
@@ -113,12 +114,11 @@ int filter_set_sizes(struct filter *filter, const char *text) {
 
 /* Short enough for any arithmetic. */
 static int set_seconds(bool *has, int64_t *ns, const char *text) {
-    size_t digits = strspn(text, "0123456789");
-    size_t fraction = text[digits] == '.' ? 1 + strspn(text + digits + 1, "0123456789") : 0;
-    if (digits == 0 || digits >= 10 || text[digits + fraction] != '\0')
+    double seconds;
+    if (!text_seconds(text, 0, 999999999, &seconds))
         return -1;
     *has = true;
-    *ns = llround(strtod(text, NULL) * 1e9);
+    *ns = llround(seconds * 1e9);
     return 0;
 }
 

@@ -493,6 +493,21 @@ static void near_names_are_found_far_ones_are_not(void **state) {
     assert_null(nearest_name("report", names, 0));
 }
 
+static void seconds_are_plain_numbers_within_bounds(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        double seconds; /* -1: it is refused */
+    } cases[] = {{"2", 2},    {"0.5", 0.5}, {".5", 0.5}, {"2.", 2},   {"10", 10},  {"0", -1},    {"10.1", -1},
+                 {"", -1},    {".", -1},    {"-1", -1},  {"+1", -1},  {" 1", -1},  {"1 ", -1},   {"1e0", -1},
+                 {"0x1", -1}, {"nan", -1},  {"1s", -1},  {"inf", -1}, {"1,5", -1}, {"1.2.3", -1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double seconds = -1;
+        assert_int_equal(text_seconds(cases[i].text, 0.1, 10, &seconds), cases[i].seconds >= 0);
+        assert_true(seconds == cases[i].seconds);
+    }
+}
+
 /* A name from a command line may have any length, a known one of more than 64 letters is never meant. */
 static void long_names_are_only_far(void **state) {
     (void)state;
@@ -642,6 +657,7 @@ int main(void) {
         cmocka_unit_test(orders_hold_at_the_ends),
         cmocka_unit_test(near_names_are_found_far_ones_are_not),
         cmocka_unit_test(long_names_are_only_far),
+        cmocka_unit_test(seconds_are_plain_numbers_within_bounds),
         cmocka_unit_test(every_task_is_done_once_by_any_number_of_threads),
         cmocka_unit_test(tasks_run_at_the_same_time),
         cmocka_unit_test(a_crew_does_every_task_of_every_set_once),

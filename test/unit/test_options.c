@@ -166,7 +166,7 @@ static void moments_and_steps(void **state) {
     assert_int_equal(filter_set_steps(&filter, "3-9"), 0);
     assert_int_equal(filter.last_step, 9);
     assert_true(filter_is_timed(&filter));
-    static const char *const seconds[] = {"", "-1", "1e3", "1.2.3", ".5", "1s", "1234567890", "nan"};
+    static const char *const seconds[] = {"", "-1", "1e3", "1.2.3", ".", " 1", "0x1", "1s", "1234567890", "nan"};
     static const char *const steps[] = {"", "-1", "x", "3-", "5-3", "1-2-3", "1,2", "99999999999"};
     for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++) {
         assert_int_equal(filter_set_from(&filter, seconds[i]), -1);
