@@ -157,7 +157,7 @@ struct order_wishes {
     uint32_t check;       /* order_check (base/order_check.h) of the rest: what it does not fit is being written */
     uint32_t asked;       /* number of the last order, from 1; 0: there was none */
     uint32_t recording;   /* enum order_recording */
-    uint32_t snapshots;   /* how many epochs were ordered to begin */
+    uint32_t snapshots;   /* how many epochs were ordered to begin, in this process or before it in others of the job */
     char verbose[64];     /* as COMMTAP_VERBOSE */
     char stack[16];       /* as COMMTAP_STACK */
     char operations[256]; /* as COMMTAP_OPS */

@@ -4,12 +4,12 @@
  * Lives here: the command's words and options, the table of answers. Must not live here: how an order reaches a process
  * (control/), what a process does meanwhile (live/).
  */
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "analyzer/base/text.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/session.h"
@@ -108,18 +108,11 @@ static int read_order(struct ctl *ctl) {
     return refuse("an order is pause, resume, snapshot, verbose, ops or stack", ctl->word);
 }
 
-/* False: it is no number of seconds from 0 to a million. */
-static bool read_seconds(const char *text, double *seconds) {
-    char *end;
-    *seconds = strtod(text, &end);
-    return isdigit((unsigned char)text[0]) && !*end && *seconds >= 0 && *seconds <= 1e6;
-}
-
 static int read_options(struct ctl *ctl) {
     const char *wait = option_text(ctl->options, "wait"), *timeout = option_text(ctl->options, "timeout");
-    if (!read_seconds(wait, &ctl->wait))
+    if (!text_seconds(wait, 0, 1e6, &ctl->wait))
         return refuse("--wait takes seconds from 0 to 1000000", wait);
-    if (!read_seconds(timeout, &ctl->timeout) || ctl->timeout < 0.001)
+    if (!text_seconds(timeout, 0.001, 1e6, &ctl->timeout))
         return refuse("--timeout takes seconds from 0.001 to 1000000", timeout);
     int code = read_order(ctl);
     return code == EXIT_FINE ? options_filter(ctl->options, &ctl->filter) : code;
@@ -354,6 +347,27 @@ static json_t *to_json(const struct ctl *ctl, const struct table *table) {
                      "processes", table_to_json(table));
 }
 
+static bool has_epoch(const struct ctl_row *row) {
+    return row->process.state == ORDER_OBEYED && row->process.answers;
+}
+
+/* An order that not all got, or calls of MPI_Pcontrol that not all made. */
+static void print_epochs(FILE *stream, const struct ctl *ctl) {
+    uint32_t least = UINT32_MAX, most = 0;
+    for (size_t i = 0; i < ctl->count; i++) {
+        uint32_t epoch = ctl->rows[i].process.answer.epoch;
+        if (has_epoch(&ctl->rows[i])) {
+            least = epoch < least ? epoch : least;
+            most = epoch > most ? epoch : most;
+        }
+    }
+    if (ctl->order.kind == ORDER_SNAPSHOT && least < most)
+        fprintf(stream,
+                "the processes do not count epochs alike (%" PRIu32 " to %" PRIu32
+                "): compare them by the table below\n",
+                least, most);
+}
+
 /* Once per host that did not take the order: of a host's rows the first tells. */
 static void print_hosts(FILE *stream, const struct ctl *ctl) {
     const char *last = "";
@@ -383,6 +397,7 @@ static void print_sum(FILE *stream, const struct ctl *ctl) {
     fputc('\n', stream);
     if (ctl->in_state[ORDER_NOT_GIVEN] > 0)
         fprintf(stream, "not given to %zu\n", ctl->in_state[ORDER_NOT_GIVEN]);
+    print_epochs(stream, ctl);
     print_hosts(stream, ctl);
     fputc('\n', stream);
 }
@@ -421,12 +436,22 @@ static int code_of(const struct ctl *ctl) {
                                                                                              : EXIT_FINE;
 }
 
+/* A rank that an earlier one did not reach counts it now, so that an epoch has the same number in all. */
+static uint32_t snapshots_ordered(const struct ctl *ctl) {
+    uint32_t most = 0;
+    for (size_t i = 0; i < ctl->count; i++)
+        if (ctl->rows[i].process.wishes.snapshots > most)
+            most = ctl->rows[i].process.wishes.snapshots;
+    return most;
+}
+
 /* The output comes first: once an order was given the command must not begin anew because a dump was changed. */
 static int give_and_print(struct ctl *ctl) {
     struct output output;
     int code = output_open(&output, ctl->options);
     if (code != EXIT_FINE)
         return code;
+    ctl->order.snapshots = snapshots_ordered(ctl);
     for (size_t i = 0; ctl->order.kind != ORDER_NONE && i < ctl->count; i++)
         control_give(&ctl->rows[i].process, &ctl->order);
     int64_t until = now_ns() + (int64_t)(ctl->wait * 1e9);

@@ -164,7 +164,7 @@ static void add_wish(struct order_wishes *wishes, const struct order *order) {
         wishes->recording = ORDERED_RESUME;
         break;
     case ORDER_SNAPSHOT:
-        wishes->snapshots++;
+        wishes->snapshots = 1 + (order->snapshots > wishes->snapshots ? order->snapshots : wishes->snapshots);
         break;
     case ORDER_VERBOSE:
         snprintf(wishes->verbose, sizeof wishes->verbose, "%s", order->text);
@@ -193,7 +193,7 @@ static bool write_wishes(struct controlled *process, const struct order *order) 
     struct order_wishes wishes;
     const uint32_t waiting = 1;
     if (!read_wishes(process, &wishes))
-        wishes = (struct order_wishes){.asked = process->answer.obeyed};
+        wishes = (struct order_wishes){.asked = process->answer.obeyed, .snapshots = process->answer.snapshots};
     terminate(&wishes);
     add_wish(&wishes, order);
     wishes.asked += wishes.asked == UINT32_MAX ? 2 : 1;

@@ -22,7 +22,8 @@ enum order_kind {
 
 struct order {
     enum order_kind kind;
-    const char *text; /* what stands behind the word; NULL: nothing */
+    const char *text;   /* what stands behind the word; NULL: nothing */
+    uint32_t snapshots; /* ORDER_SNAPSHOT: the most that any process of the job was ordered before */
 };
 
 /* How long the text of an order may be, with its end; 0: it has none. */

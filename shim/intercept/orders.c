@@ -31,9 +31,10 @@ static void resume_recording(struct order_answer *answer) {
     answer->paused_since = 0;
 }
 
-/* As many as were ordered, also where some came one after the other: so all ranks count them alike. */
+/* As many as were ordered, also where some came one after the other or went to other ranks alone: so all ranks count
+ * them alike. */
 static void begin_epochs(const struct order_wishes *wishes, struct order_answer *answer) {
-    while (answer->snapshots != wishes->snapshots) {
+    while (answer->snapshots < wishes->snapshots) {
         answer->snapshots++;
         if (!epoch_begin()) {
             answer->refused |= ORDER_NO_EPOCH;

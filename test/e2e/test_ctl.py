@@ -225,6 +225,22 @@ def test_a_snapshot_begins_an_epoch(mpi, where):
         (epoch, phase): RANKS * CALLS for epoch, phase in ((0, 0), (1, 1), (3, 2))}
 
 
+def test_an_epoch_has_one_number_also_where_an_order_did_not_reach_all(where):
+    with job("openmpi", where, 3) as run:
+        run.phase(0)
+        ctl(where, "snapshot", "--rank", 1, codes=(1,))
+        run.phase(1)
+        assert {row["epoch"] for row in ctl(where, codes=(0,))["processes"]} == {0, 1}
+        ctl(where, "snapshot", codes=(1,))
+        run.phase(2)
+        assert {row["epoch"] for row in ctl(where, codes=(0,))["processes"]} == {2}
+        run.finish()
+    rows = [row for row in jobs.summary(where, "--by", "op,rank,bytes,epoch")["summary"] if row["op"] == "MPI_Allreduce"]
+    assert {(row["rank"], row["epoch"], row["bytes"] // 8 - 1): row["count"] for row in rows} == {
+        (rank, epoch, phase): CALLS for rank in range(RANKS)
+        for epoch, phase in ((0, 0), (1 if rank == 1 else 0, 1), (2, 2))}
+
+
 def test_functions_are_chosen_while_the_job_runs(mpi, where):
     with job(mpi, where, 3) as run:
         run.phase(0)
