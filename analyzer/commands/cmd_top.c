@@ -4,7 +4,6 @@
  * Lives here: the command's options, looking at intervals, fetching what runs on other hosts meanwhile.
  * Must not live here: rates (live/), frames (screen/live_screen.h), sentences.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analyzer/base/text.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/screen/live_screen.h"
 #include "analyzer/cli/output.h"
@@ -119,9 +119,7 @@ static int refuse(const char *what, const char *value) {
 
 static int read_options(struct top *top) {
     const char *seconds = option_text(top->options, "interval");
-    char *end;
-    top->interval = strtod(seconds, &end);
-    if (!isdigit((unsigned char)seconds[0]) || *end || !(top->interval >= 0.1 && top->interval <= 3600))
+    if (!text_seconds(seconds, 0.1, 3600, &top->interval))
         return refuse("--interval takes seconds from 0.1 to 3600", seconds);
     top->view.filter = &top->filter;
     top->ssh = option_text(top->options, "ssh");
@@ -291,6 +289,26 @@ static int look_on_terminal(struct top *top) {
     return code;
 }
 
+/* ---- before the job ---------------------------------------------------------------------------- */
+
+static bool nothing_is_there(const struct options *options) {
+    struct dump_set set;
+    enum dump_set_result result = dump_set_open_all(options->arguments, options->argument_count, &set);
+    bool nothing = result == DUMP_SET_EMPTY || (result == DUMP_SET_NO_DIRECTORY && errno == ENOENT);
+    if (result == DUMP_SET_OK)
+        dump_set_close(&set);
+    return nothing;
+}
+
+/* Whoever watches a job starts that before it has come to MPI_Init. */
+static void wait_for_dumps(const struct top *top) {
+    for (bool first = true; nothing_is_there(top->options); first = false) {
+        if (first)
+            fputs("commtap top: no dumps are there yet: waiting for a job that writes some (Ctrl-C ends)\n", stderr);
+        rest(top->interval);
+    }
+}
+
 /* ---- together -------------------------------------------------------------------------------- */
 
 static bool is_once(const struct options *options) {
@@ -330,6 +348,8 @@ static int run(const struct options *options) {
     int code = read_options(&top);
     top.fetched_ns = INT64_MIN / 2;
     top.live = (struct live_job){.options = options, .is_used = is_used, .context = &top.scratch};
+    if (code == EXIT_FINE && !is_once(options))
+        wait_for_dumps(&top);
     if (code == EXIT_FINE && !prepare_places(&top))
         code = input_no_memory();
     if (code == EXIT_FINE)
@@ -381,7 +401,8 @@ const struct command command_top = {
                "time shown. Who waits for whom is as it is at the moment of the look, and in a job that works it is "
                "another one\n"
                "at the next. Where nothing moved for a second or more, the verdict of commtap diagnose stands above "
-               "the table.\n",
+               "the table.\n"
+               "On a terminal it waits where no dumps are there yet; with --once it does not.\n",
     .exits =
         "With --once it exits with 0, 2 on wrong usage, 3 where there is nothing to look at: no job, or none of the\n"
         "ranks; 4 where the result cannot be written.\n",

@@ -268,6 +268,22 @@ def test_keys(stuck):
     assert screen.end() == 0
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_waits_for_a_job_that_has_not_begun(there, tmp_path):
+    where = tmp_path / "dumps"
+    if there:
+        where.mkdir()
+    screen = Screen("--interval", "0.2", where)
+    wait_for(lambda: screen.read(0.1) or b"waiting for a job" in screen.text)
+    with hanging("openmpi", where):
+        assert ranks_in(screen.until("by rank", "nothing has moved")) == [0, 1, 2, 3]
+        screen.press("q")
+        assert screen.end() == 0
+    (tmp_path / "file").write_text("")
+    jobs.commtap("top", "--once", tmp_path / "none", codes=(3,))
+    assert "is not a directory" in jobs.commtap("top", tmp_path / "file", codes=(3,)).stderr
+
+
 def lines_of(frame):
     return frame.split("\n")
 
