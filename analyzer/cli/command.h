@@ -41,6 +41,9 @@ struct option {
     const char *doc;                     /* one lowercase phrase */
     bool repeats;                        /* may be given several times; otherwise the last one counts */
     const char *(*listed)(size_t index); /* values that help lists behind `doc`, NULL behind the last; NULL = none */
+    /* what completion offers beside those, NULL = nothing: */
+    const char *parts;                     /* words that a value holds several of, with commas between: "op|bytes" */
+    const char *(*settings)(size_t index); /* names that a value begins with, "=" behind; as `listed` */
 };
 
 /* Something to type, and what it is good for. */

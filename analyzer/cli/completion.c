@@ -21,12 +21,18 @@ static bool takes_column(const struct command *command, const struct option *row
 }
 
 static bool has_values(const struct command *command, const struct option *row) {
-    return row->choices || takes_column(command, row);
+    return row->choices || row->parts || row->listed || row->settings || takes_column(command, row);
 }
 
 static void print_values(FILE *stream, const struct command *command, const struct option *row) {
-    if (row->choices)
-        print_choices(stream, row->choices);
+    if (row->choices || row->parts)
+        print_choices(stream, row->choices ? row->choices : row->parts);
+    else if (row->listed)
+        for (size_t i = 0; row->listed(i); i++)
+            fprintf(stream, "%s ", row->listed(i));
+    else if (row->settings)
+        for (size_t i = 0; row->settings(i); i++)
+            fprintf(stream, "%s= ", row->settings(i));
     else if (takes_column(command, row))
         for (const struct column *column = command->columns; column->key; column++)
             fprintf(stream, "%s ", column->key);
@@ -39,14 +45,25 @@ static int doc_length(const char *doc) {
 
 /* ---- bash -------------------------------------------------------------------------------------- */
 
-static void bash_choices(FILE *stream, const struct command *const *commands) {
+/* Of a list the part behind the last comma is completed, and another may follow. */
+static void bash_option(FILE *stream, const struct command *command, const struct option *row) {
+    fprintf(stream, "    %s:--%s", command->name, row->name);
+    if (row->letter)
+        fprintf(stream, "|%s:-%c", command->name, row->letter);
+    fputs(") COMPREPLY=($(compgen ", stream);
+    if (row->parts)
+        fputs("-P \"${word%\"${word##*,}\"}\" ", stream);
+    fputs("-W \"", stream);
+    print_values(stream, command, row);
+    fprintf(stream, "\" -- \"%s\")); %sreturn ;;\n", row->parts ? "${word##*,}" : "$word",
+            row->parts || row->settings ? "compopt -o nospace 2>/dev/null; " : "");
+}
+
+static void bash_values(FILE *stream, const struct command *const *commands) {
     for (const struct command *const *command = commands; *command; command++)
         for (const struct option *row = (*command)->options; row->name; row++)
-            if (has_values(*command, row)) {
-                fprintf(stream, "    %s:--%s) COMPREPLY=($(compgen -W \"", (*command)->name, row->name);
-                print_values(stream, *command, row);
-                fputs("\" -- \"$word\")); return ;;\n", stream);
-            }
+            if (has_values(*command, row))
+                bash_option(stream, *command, row);
 }
 
 static void bash_options(FILE *stream, const struct command *const *commands) {
@@ -99,13 +116,18 @@ static void bash_words(FILE *stream, const struct command *command) {
 static void print_bash(FILE *stream, const struct command *const *commands) {
     fputs("_commtap() {\n"
           "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
+          "    if [ \"$word\" = = ]; then\n"
+          "        word=\n"
+          "    elif [ \"$before\" = = ]; then\n"
+          "        before=${COMP_WORDS[COMP_CWORD-2]}\n"
+          "    fi\n"
           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
           "        COMPREPLY=($(compgen -W \"",
           stream);
     for (const struct command *const *command = commands; *command; command++)
         fprintf(stream, "%s ", (*command)->name);
     fputs("--help --version\" -- \"$word\"))\n        return\n    fi\n    case ${COMP_WORDS[1]}:$before in\n", stream);
-    bash_choices(stream, commands);
+    bash_values(stream, commands);
     fputs("    esac\n    case ${COMP_WORDS[1]}:$word in\n", stream);
     bash_options(stream, commands);
     for (const struct command *const *command = commands; *command; command++)
@@ -126,6 +148,16 @@ static void zsh_text(FILE *stream, const char *text, int length) {
     }
 }
 
+static void zsh_values(FILE *stream, const struct command *command, const struct option *row) {
+    fputs(row->parts                 ? ":_sequence compadd - "
+          : row->settings            ? ":{ compadd -S \"\" -- "
+          : has_values(command, row) ? ":("
+                                     : ":_files",
+          stream);
+    print_values(stream, command, row);
+    fputs(row->parts ? "" : row->settings ? "}" : has_values(command, row) ? ")" : "", stream);
+}
+
 /* --output and -o are one option: with one of them given the other is not offered. */
 static void zsh_option(FILE *stream, const struct command *command, const struct option *row) {
     const char *takes = row->argument ? "=" : "";
@@ -144,9 +176,7 @@ static void zsh_option(FILE *stream, const struct command *command, const struct
     if (row->argument) {
         fputc(':', stream);
         zsh_text(stream, row->argument, (int)strlen(row->argument));
-        fputs(has_values(command, row) ? ":(" : ":_files", stream);
-        print_values(stream, command, row);
-        fputs(has_values(command, row) ? ")" : "", stream);
+        zsh_values(stream, command, row);
     }
     fputs("' \\\n", stream);
 }
@@ -236,9 +266,9 @@ static void fish_option(FILE *stream, const struct command *command, const struc
     if (row->letter)
         fprintf(stream, " -s %c", row->letter);
     if (has_values(command, row)) {
-        fputs(" -x -a '", stream);
+        fputs(row->parts ? " -x -a '(__fish_append , " : " -x -a '", stream);
         print_values(stream, command, row);
-        fputc('\'', stream);
+        fputs(row->parts ? ")'" : "'", stream);
     } else if (row->argument) {
         fputs(" -r", stream);
     }

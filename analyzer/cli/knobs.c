@@ -90,6 +90,10 @@ static char *read_policy(int fd, const char **trouble, char room[96]) {
     return NULL;
 }
 
+const char *knob_name_at(size_t index) {
+    return index < KNOBS ? knobs[index].name : NULL;
+}
+
 /* KNOBS: there is none of that name. */
 static size_t find_knob(const char *name, size_t length) {
     size_t i = 0;

@@ -59,6 +59,8 @@ typedef void knob_complain(void *context, const struct knob_complaint *complaint
  * knobs_free in any case. */
 bool knobs_in_force(struct knobs_here *here, knob_complain *complain, void *context);
 void knobs_free(struct knobs_here *here);
+/* Names of all knobs, in the order of their table; NULL behind the last. */
+const char *knob_name_at(size_t index);
 /* The value in force of one, by its name; "" where it has none. */
 const char *knobs_value(const struct knobs_here *here, const char *name);
 /* Complains of variables that begin like ours and are none. */

@@ -498,7 +498,12 @@ static const struct option run_options[] = {
     {.name = "ds-config",
      .argument = "FILE",
      .doc = "take what to record from the comms_logger section of a DeepSpeed configuration"},
-    {.name = "env", .letter = 'e', .argument = "COMMTAP_X=V", .doc = "set a knob (see commtap env)", .repeats = true},
+    {.name = "env",
+     .letter = 'e',
+     .argument = "COMMTAP_X=V",
+     .doc = "set a knob (see commtap env)",
+     .repeats = true,
+     .settings = knob_name_at},
     OPTION_END,
 };
 

@@ -417,6 +417,7 @@ static const struct option option_rows[] = {
     {.name = "by",
      .argument = "KEYS",
      .fallback = "op,bytes,comm",
+     .parts = "op|bytes|comm|rank|epoch|site|caller",
      .doc = "what rows are told apart by: any of op, bytes, comm, rank, epoch (MPI_Pcontrol(2) begins one); or site "
             "(where the call was made) or caller (the function that made it) with any of op, comm, rank, epoch"},
     OPTION_SKIP_FRAMES,

@@ -143,6 +143,12 @@ def test_bash_completes(tmp_path):
     for command in ("links", "steps", "stragglers", "summary"):
         for key in bash_offers(path, f"commtap {command} --sort ", tmp_path):
             assert "no column" not in jobs.commtap(command, "--sort", key, tmp_path / "nowhere", codes=(2, 3)).stderr
+    assert bash_offers(path, "commtap summary --by op,co", tmp_path) == {"op,comm"}
+    assert bash_offers(path, "commtap summary --by = ra", tmp_path) == {"rank"}
+    assert bash_offers(path, "commtap report --format =", tmp_path) == {"text", "json"}
+    assert bash_offers(path, "commtap report --fail-on straggl", tmp_path) == {"straggler"}
+    for option in "-e", "--env":
+        assert bash_offers(path, f"commtap run {option} COMMTAP_MIN", tmp_path) == {"COMMTAP_MIN_SECONDS="}
     (tmp_path / "dumps").mkdir(exist_ok=True)
     assert bash_offers(path, "commtap ctl dum", tmp_path) == {"dumps"}
     for before in ("dumps", "--wait 3 dumps", "dumps --wait = 3 --rank 0"):
@@ -159,6 +165,9 @@ def test_fish_completes(tmp_path):
     assert fish_offers(path, "commtap report --format ", tmp_path) == {"text", "json"}
     assert fish_offers(path, "commtap prune --old", tmp_path) == {"--older-than"}
     assert "wait_share" in fish_offers(path, "commtap top --sort ", tmp_path)
+    assert fish_offers(path, "commtap summary --by op,co", tmp_path) == {"op,comm"}
+    assert fish_offers(path, "commtap run -e COMMTAP_MIN", tmp_path) == {"COMMTAP_MIN_SECONDS="}
+    assert fish_offers(path, "commtap report --fail-on straggl", tmp_path) == {"straggler"}
     assert "--older-than" not in fish_offers(path, "commtap report --", tmp_path)
     assert "dumps/" in fish_offers(path, "commtap report ", tmp_path)
     assert "dumps/" in fish_offers(path, "commtap run -o du", tmp_path)
@@ -174,6 +183,9 @@ def test_fish_completes(tmp_path):
                                               ("commtap report --format=j", "commtap report --format=json "),
                                               ("commtap prune --old", "commtap prune --older-than="),
                                               ("commtap top --sort wait_s", "commtap top --sort wait_share "),
+                                              ("commtap summary --by op,com", "commtap summary --by op,comm,"),  # the last comma goes where a blank follows
+                                              ("commtap run -e COMMTAP_MIN", "commtap run -e COMMTAP_MIN_SECONDS="),
+                                              ("commtap report --fail-on straggl", "commtap report --fail-on straggler "),
                                               ("commtap report dum", "commtap report dumps/"),
                                               ("commtap run -o dum", "commtap run -o dumps/"),
                                               ("commtap run -o dumps only-h", "commtap run -o dumps only-here "),
