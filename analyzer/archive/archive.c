@@ -304,6 +304,35 @@ bool archive_read(struct archive *archive, const struct archive_entry *entry, co
     return use_member(archive, entry, extents, &use);
 }
 
+static size_t copy_start(const struct archive_entry *entry, const struct archive_extent *first, struct decoder *decoder,
+                         struct block *block, void *to, size_t bytes) {
+    if (!decoder || !block || entry->extent_count == 0 || first->from != 0)
+        return 0;
+    *block = (struct block){.left = entry->data_bytes};
+    if (!next_block(decoder, entry->rows, block))
+        return 0;
+    bytes = bytes < block->count ? bytes : block->count;
+    bytes = bytes < first->to ? bytes : (size_t)first->to;
+    memcpy(to, block->bytes, bytes);
+    return bytes;
+}
+
+size_t archive_read_start(struct archive *archive, const struct archive_entry *entry, void *to, size_t bytes) {
+    uint64_t at = entry->at + archive_head_bytes(entry);
+    struct archive_extent *extents = archive_extents(archive, entry);
+    struct decoder *decoder = extents ? decoder_new(archive->file, at, entry->stored_bytes) : NULL;
+    struct block *block = malloc(sizeof *block);
+    size_t count = copy_start(entry, extents, decoder, block, to, bytes);
+    if (extents && count == 0)
+        refuse(archive, "data at offset %llu cannot be unpacked: %s", (unsigned long long)at,
+               decoder ? decoder_error(decoder) : "no decoder");
+    if (decoder)
+        decoder_free(decoder);
+    free(block);
+    free(extents);
+    return count;
+}
+
 bool archive_verify(struct archive *archive, const struct archive_entry *entry, const uint8_t *base) {
     struct use use = {.like = base};
     struct archive_extent *extents = archive_extents(archive, entry);

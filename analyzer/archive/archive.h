@@ -99,6 +99,9 @@ struct archive_extent *archive_extents(struct archive *archive, const struct arc
 /* Decompresses the member to `base`, which has room for entry->size bytes and is zero where the holes are. */
 bool archive_read(struct archive *archive, const struct archive_entry *entry, const struct archive_extent *extents,
                   uint8_t *base);
+/* Decompresses no more than the beginning of the member, up to its first hole: `bytes` bytes at most. Returns how many
+ * there are, 0 with archive->reason. No checksum has been compared. */
+size_t archive_read_start(struct archive *archive, const struct archive_entry *entry, void *to, size_t bytes);
 
 /* Whether the member can be unpacked and its extents hold what they hold in `base`; NULL: its checksum has to do. */
 bool archive_verify(struct archive *archive, const struct archive_entry *entry, const uint8_t *base);

@@ -48,6 +48,11 @@ bool peek_staged(int directory, const char *name, struct peek *peek) {
            peek_dump(AT_FDCWD, stub.path, peek) == NULL;
 }
 
+bool peek_packed(struct archive *archive, const struct archive_entry *entry, struct peek *peek) {
+    *peek = (struct peek){.status = archive->status};
+    return judge(&peek->header, archive_read_start(archive, entry, &peek->header, sizeof peek->header)) == NULL;
+}
+
 enum process_state peek_process(const struct peek *peek) {
     const struct dump_header *header = &peek->header;
     return header->state & STATE_EXITED ? PROCESS_GONE : process_state_of(header);

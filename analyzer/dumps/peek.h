@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
+#include "analyzer/archive/archive.h"
 #include "analyzer/dumps/process_state.h"
 #include "shim/format.h"
 
@@ -23,6 +24,9 @@ const char *peek_dump(int directory, const char *name, struct peek *peek);
 /* Reads the header of the dump that the stub `name` in `directory` stands for, where it is staged on this host. False
  * where it is on another one or not there any more, or lies beside the stub already. */
 bool peek_staged(int directory, const char *name, struct peek *peek);
+
+/* Reads the header of a packed dump; peek->status is the archive's. False where it cannot be read, or is of no dump. */
+bool peek_packed(struct archive *archive, const struct archive_entry *entry, struct peek *peek);
 
 /* Whether nothing will be written into it any more. PROCESS_ELSEWHERE: cannot be told from here. */
 enum process_state peek_process(const struct peek *peek);

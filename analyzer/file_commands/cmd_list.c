@@ -39,7 +39,7 @@ static const char *const states[] = {
     [FLEET_ENDED] = "ended", [FLEET_KILLED] = "killed", [FLEET_UNKNOWN] = "unknown", [FLEET_RUNS] = "running"};
 
 static struct cell state_of(const struct fleet_job *job) {
-    return cell_text(job->dumps == 0 && job->state == FLEET_ENDED ? "packed" : states[job->state]);
+    return cell_text(job->launches == 0 && job->state == FLEET_ENDED ? "packed" : states[job->state]);
 }
 
 VALUE(started, TEXT(row->started))
@@ -48,7 +48,7 @@ VALUE(user, TEXT(row->user))
 VALUE(job_id, TEXT(row->job->job_id))
 VALUE(dumps, cell_unsigned(row->job->dumps))
 VALUE(packed, cell_unsigned(row->job->packed))
-VALUE(launches, row->job->dumps > 0 ? cell_unsigned(row->job->launches) : cell_unknown())
+VALUE(launches, row->job->launches > 0 ? cell_unsigned(row->job->launches) : cell_unknown())
 VALUE(disk_bytes, cell_unsigned(row->job->bytes))
 VALUE(directory, cell_text(row->directory))
 VALUE(run_id, cell_text(row->job->run_id))
@@ -57,14 +57,14 @@ VALUE(command, TEXT(row->job->command))
 static const struct column columns[] = {
     {"started", "started", .value = started, .left = true, .doc = "when its first process began (ISO 8601, UTC)"},
     {"state", "state", .value = state, .left = true,
-     .doc =
-         "ended, killed, running, packed (nothing loose tells), or unknown: on other hosts, and did not end properly"},
+     .doc = "ended, killed, running, packed (where that cannot be read), or unknown: on other hosts, and did not end "
+            "properly"},
     {"user", "user", .value = user, .left = true, .doc = "who ran it"},
     {"job_id", "job", .value = job_id, .left = true, .doc = "job's id in its batch system"},
     {"dumps", "dumps", .value = dumps, .doc = "loose dumps"},
     {"packed", "packed", .value = packed, .optional = true, .doc = "files of packed dumps"},
     {"launches", "launches", .value = launches,
-     .doc = "programs that were launched in it, restarts included, as far as loose dumps tell: to commtap report each "
+     .doc = "programs that were launched in it, restarts included: to commtap report each "
             "is a "
             "job, DIR --run RUN/2 the second"},
     {"disk_bytes", "disk", LOOK_SIZE, .value = disk_bytes, .doc = "what its files take on the disk"},

@@ -166,9 +166,7 @@ static int run(const struct options *options) {
 
 static const struct option option_rows[] = {
     {.name = "older-than", .argument = "AGE", .doc = "jobs whose files last changed longer ago, as in 30d, 12h, 90s"},
-    {.name = "shorter-than",
-     .argument = "TIME",
-     .doc = "jobs that ended well in less than this, as in 60s; none that is packed, of which no header tells"},
+    {.name = "shorter-than", .argument = "TIME", .doc = "jobs that ended well in less than this, as in 60s"},
     {.name = "keep",
      .argument = "SIZE",
      .doc = "the oldest jobs of each DIR, until its others take no more than this, as in 500G"},

@@ -122,9 +122,7 @@ static int64_t exit_of(const struct dump_header *header) {
     return told ? (int64_t)header->process_start_realtime_ns + (int64_t)ns : INT64_MIN;
 }
 
-static void take_header(struct fleet_job *job, const struct peek *peek) {
-    const struct dump_header *header = &peek->header;
-    enum process_state process = peek_process(peek);
+static void take_header(struct fleet_job *job, const struct dump_header *header, enum process_state process) {
     int64_t exited_ns = exit_of(header);
     job->exited_ns = exited_ns > job->exited_ns ? exited_ns : job->exited_ns;
     if (header->process_start_realtime_ns > 0 && (int64_t)header->process_start_realtime_ns < job->started_ns) {
@@ -143,9 +141,41 @@ static void take_header(struct fleet_job *job, const struct peek *peek) {
 
 /* False: memory is short. */
 static bool take_dump(struct fleet_job *job, const struct peek *peek) {
-    take_header(job, peek);
+    take_header(job, &peek->header, peek_process(peek));
     job->dumps++;
     return note_process(job, &peek->header);
+}
+
+/* A process whose dump was packed has ended; of what lies there unpacked, too, that tells. */
+static bool take_member(struct place *place, struct fleet_job *job, struct archive *archive, uint64_t number) {
+    struct archive_entry entry;
+    struct peek peek;
+    if (!archive_entry_at(archive, number, &entry)) {
+        job->untold = true;
+        return true;
+    }
+    if (!text_ends_in(entry.name, FORMAT_FILE_SUFFIX) ||
+        faccessat(place->descriptor, entry.name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return true;
+    if (!peek_packed(archive, &entry, &peek)) {
+        job->untold = true;
+        return true;
+    }
+    take_header(job, &peek.header, PROCESS_GONE);
+    return note_process(job, &peek.header);
+}
+
+static bool take_archive(struct place *place, struct fleet_job *job, const char *name) {
+    struct archive archive;
+    bool enough_memory = true;
+    job->packed++;
+    if (archive_open(&archive, place->descriptor, name, O_NOFOLLOW))
+        for (uint64_t i = 0; enough_memory && i < archive.count; i++)
+            enough_memory = take_member(place, job, &archive, i);
+    else
+        job->untold = true;
+    archive_close(&archive);
+    return enough_memory;
 }
 
 /* What it says of its job: a dump by its header, also where it is staged on this host; a stub of another one or a dump
@@ -170,7 +200,8 @@ static bool take_file(struct place *place, struct fleet_job *job, const char *na
                text_ends_in(name, ARCHIVE_PART_SUFFIX)) {
         note_state(job, FLEET_UNKNOWN);
     }
-    job->packed += archive_is_one(name);
+    if (archive_is_one(name) && !take_archive(place, job, name))
+        return false;
     if (!grow_list(job->files, job->file_count))
         return false;
     job->files[job->file_count] = (struct fleet_file){strdup(name), (uint64_t)status.st_blocks * 512};

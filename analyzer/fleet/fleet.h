@@ -53,8 +53,9 @@ struct fleet_job {
     struct fleet_file *files; /* sorted by name; owned */
     size_t file_count;
     size_t dumps, packed; /* packed: files of packed dumps */
-    size_t launches; /* of programs, as far as loose dumps tell: each is a job of its own to those who look inside */
-    struct fleet_process *processes; /* of the loose dumps; owned; gone once launches are counted */
+    bool untold;          /* the header of a packed dump cannot be read */
+    size_t launches; /* of programs: each is a job of its own to those who look inside; 0: no dump's header was read */
+    struct fleet_process *processes; /* of all dumps; owned; gone once launches are counted */
     size_t process_count;
     uint64_t bytes;
     int64_t started_ns, ended_ns; /* CLOCK_REALTIME; INT64_MAX, INT64_MIN: not known. ended: last change of a file */

@@ -20,10 +20,10 @@ bool prune_may(const struct fleet_job *job, const struct prune_rules *rules) {
     return job->state == FLEET_ENDED || job->state == FLEET_KILLED || (job->state == FLEET_UNKNOWN && rules->ended);
 }
 
-/* Of a packed job nothing tells how long it ran; of others their dumps or, where these do not, their files. */
+/* How long it ran its dumps tell or, where these do not, its files: those of a packed one only when it was packed. */
 static bool was_short(const struct fleet_job *job, int64_t shorter_ns) {
     int64_t ended_ns = job->exited_ns != INT64_MIN ? job->exited_ns : job->ended_ns;
-    return job->state == FLEET_ENDED && !job->unfinished && job->dumps > 0 && job->packed == 0 &&
+    return job->state == FLEET_ENDED && !job->unfinished && job->launches > 0 && !job->untold &&
            ended_ns - job->started_ns < shorter_ns;
 }
 

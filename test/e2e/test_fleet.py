@@ -40,11 +40,9 @@ def test_jobs_are_listed_and_pruned(where):
 
     jobs.commtap("pack", "--delete", where / "ada" / "one")
     packed = jobs.document("list", where / "ada" / "one")["jobs"]
-    assert [(row["state"], row["dumps"], row["packed"], row["launches"]) for row in packed] == [("packed", 0, 1, None)]
+    assert packed == [{**listed[0], "dumps": 0, "packed": 1, "disk_bytes": packed[0]["disk_bytes"]}]
 
     jobs.commtap("prune", "--shorter-than", "1h", where)
-    assert [row["state"] for row in jobs.document("list", where)["jobs"]] == ["packed"]
-    jobs.commtap("prune", "--older-than", "0s", where)
     assert list(where.iterdir()) == []
     jobs.commtap("prune", where, codes=(2,))
 

@@ -141,6 +141,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     else if (data[0] & 4)
         run_over(&command_pack, "--unpack");
     run_over(&command_check, NULL);
+    run_over(&command_list, NULL);
     free(file);
     return 0;
 }

@@ -19,6 +19,7 @@
 
 #include "analyzer/dumps/process.h"
 #include "analyzer/fleet/prune.h"
+#include "analyzer/pack/pack.h"
 #include "test/support/dump_builder.h"
 
 enum { JOBS_MAX = 8 };
@@ -210,6 +211,65 @@ static void launches_are_counted_by_headers(void **state) {
     add_process('7', RANK_UNKNOWN, 0, 0);
     add_process('8', RANK_UNKNOWN, 0, 0);
     assert_int_equal(launches_now(), 3);
+}
+
+static void pack(const char *name, bool remove) {
+    char path[256];
+    struct packing packing;
+    int place = openat(descriptor, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    assert_true(pack_directory(&packing, path, place, &(struct pack_request){.ended = true, .remove = remove}));
+    packing_free(&packing);
+    close(place);
+}
+
+static void damage_data(const char *name) {
+    struct archive archive;
+    struct archive_entry entry;
+    char zero[16] = "";
+    int file = openat(descriptor, name, O_RDWR | O_CLOEXEC);
+    assert_true(archive_open(&archive, descriptor, name, O_NOFOLLOW));
+    assert_true(archive_entry_at(&archive, 0, &entry));
+    assert_int_equal(pwrite(file, zero, sizeof zero, (off_t)(entry.at + archive_head_bytes(&entry))), sizeof zero);
+    archive_close(&archive);
+    close(file);
+}
+
+/* The headers are packed, too. */
+static void packed_jobs_tell_what_loose_ones_do(void **state) {
+    (void)state;
+    enum { ENDED, KILLED, JOBS };
+    struct fleet loose, packed;
+    struct prune_rules rules = nothing;
+    rules.shorter_ns = 60 * second;
+    make_job("a", "a", STATE_FINALISED | STATE_EXITED, 0, 5);
+    make_job("b", "b", 0, 1, 5);
+    assert_true(fleet_find(&loose, descriptor));
+    for (int removed = 0; removed < 2; removed++) { /* what lies there loose and packed counts once */
+        pack("a", removed);
+        pack("b", removed);
+        assert_true(fleet_find(&packed, descriptor));
+        assert_int_equal(packed.count, JOBS);
+        for (int i = 0; i < JOBS; i++) {
+            const struct fleet_job *was = &loose.jobs[i], *is = &packed.jobs[i];
+            assert_int_equal(is->dumps, !removed);
+            assert_int_equal(is->packed, 1);
+            assert_int_equal(is->launches, 1);
+            assert_int_equal(is->started_ns, was->started_ns);
+            assert_int_equal(is->state, i == ENDED ? FLEET_ENDED : removed ? FLEET_KILLED : FLEET_UNKNOWN);
+            assert_string_equal(is->command, was->command);
+            assert_string_equal(is->host, was->host);
+        }
+        fleet_free(&packed);
+    }
+    rules.shorter_ns = INT64_MAX;
+    expect(&rules, "s-");
+    damage_data("a/commtap.a.ctz"); /* what does not tell is not short, nor does it take the listing down */
+    expect(&rules, "--");
+    assert_true(fleet_find(&packed, descriptor));
+    assert_int_equal(packed.jobs[ENDED].launches + packed.jobs[KILLED].launches, 1);
+    fleet_free(&packed);
+    fleet_free(&loose);
 }
 
 static void links_are_not_followed(void **state) {
@@ -544,6 +604,7 @@ int main(void) {
         cmocka_unit_test(names_of_ours_are_known),
         IN_A_DIRECTORY(jobs_are_found_by_directory_and_run),
         IN_A_DIRECTORY(launches_are_counted_by_headers),
+        IN_A_DIRECTORY(packed_jobs_tell_what_loose_ones_do),
         IN_A_DIRECTORY(links_are_not_followed),
         IN_A_DIRECTORY(old_jobs_go_by_their_last_change),
         IN_A_DIRECTORY(short_jobs_go_that_ended_well),
