@@ -29,6 +29,7 @@
 #include "analyzer/render/wrapped_text.h"
 #include "analyzer/cli/session.h"
 #include "analyzer/cli/stage_map.h"
+#include "analyzer/cli/user.h"
 #include "analyzer/cli/watch.h"
 
 /* Rows without --top. */
@@ -64,12 +65,12 @@ static void print_origin(FILE *stream, const struct job *job) {
     const struct dump *dump = job->dumps[0];
     struct library libraries[2];
     const bool has[2] = {library_of_mpi(dump, &libraries[0]), library_of_nccl(dump, &libraries[1])};
-    char began[DATE_TEXT];
+    char began[DATE_TEXT], name[USER_BYTES];
     bool any = false;
     say_date(began, job->listed->start_ns);
     print_part(stream, &any, "from ", began);
     print_part(stream, &any, "job ", dump->job_id);
-    print_part(stream, &any, "by ", dump->user);
+    print_part(stream, &any, "by ", user_named(dump->user, name));
     for (int i = 0; i < 2; i++) {
         print_part(stream, &any, "", has[i] ? libraries[i].name : "");
         if (has[i] && libraries[i].version[0]) {

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "analyzer/cli/user.h"
 #include "analyzer/database/record_tables.h"
 #include "analyzer/findings/words.h"
 #include "analyzer/job/library.h"
@@ -24,7 +25,7 @@ static struct cell text_cell(const char *text) {
 struct run_row {
     const struct session *session;
     const char *version; /* of the commtap that writes */
-    char started[DATE_TEXT], library[128];
+    char started[DATE_TEXT], library[128], user[USER_BYTES];
 };
 
 static struct cell wall_cell(const struct session *session) {
@@ -46,7 +47,7 @@ VALUE(run_started, text_cell(RUN->started))
 VALUE(run_wall, wall_cell(RUN->session))
 VALUE(run_command, text_cell(JOB->dumps[0]->command))
 VALUE(run_job, text_cell(JOB->dumps[0]->job_id))
-VALUE(run_user, text_cell(JOB->dumps[0]->user))
+VALUE(run_user, text_cell(RUN->user))
 VALUE(run_directory, text_cell(JOB->dumps[0]->working_directory))
 VALUE(run_launcher, text_cell(JOB->dumps[0]->launcher))
 VALUE(run_library, text_cell(RUN->library))
@@ -85,6 +86,8 @@ static bool add_run(struct database *database, const struct session *session) {
     struct library library;
     const struct dump *dump = session->job.dumps[0];
     say_date(row.started, session->job.listed->start_ns);
+    char name[USER_BYTES];
+    snprintf(row.user, sizeof row.user, "%s", user_named(dump->user, name));
     if (library_of_mpi(dump, &library) || library_of_nccl(dump, &library))
         snprintf(row.library, sizeof row.library, "%s %s", library.name, library.version);
     return database_add(database, "runs", &(struct table){run_columns, &row, sizeof row, 1});

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/cli/user.h"
 #include "analyzer/findings/words.h"
 #include "analyzer/job/library.h"
 #include "analyzer/job/own_cost.h"
@@ -49,11 +50,12 @@ static json_t *library_to_json(bool known, const struct library *library) {
 static void add_origin(json_t *json, const struct job *job) {
     const struct dump *dump = job->dumps[0];
     struct library mpi, nccl;
+    char name[USER_BYTES];
     bool has_mpi = library_of_mpi(dump, &mpi), has_nccl = library_of_nccl(dump, &nccl);
     json_object_set_new(json, "id", escape_json(job->listed->id));
     json_object_set_new(json, "started", date_to_json(job->listed->start_ns));
     json_object_set_new(json, "job_id", text_or_null(dump->job_id));
-    json_object_set_new(json, "user", text_or_null(dump->user));
+    json_object_set_new(json, "user", text_or_null(user_named(dump->user, name)));
     json_object_set_new(json, "working_directory", text_or_null(dump->working_directory));
     json_object_set_new(json, "launcher", text_or_null(dump->launcher));
     json_object_set_new(json, "mpi_library", library_to_json(has_mpi, &mpi));

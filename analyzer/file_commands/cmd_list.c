@@ -4,7 +4,6 @@
  * Lives here: options, the table's columns. Must not live here: finding jobs (fleet/).
  */
 #include <errno.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -15,6 +14,7 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/options.h"
 #include "analyzer/cli/output.h"
+#include "analyzer/cli/user.h"
 #include "analyzer/fleet/fleet.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/table.h"
@@ -25,7 +25,7 @@ struct list_row {
     const struct fleet_job *job;
     char started[TIME_TEXT];
     char *directory; /* owned */
-    char user[64];
+    char user[USER_BYTES];
 };
 
 #define VALUE(NAME, EXPRESSION)                                                                                        \
@@ -81,13 +81,6 @@ static void write_time(char text[TIME_TEXT], int64_t ns) {
         text[0] = '\0';
 }
 
-/* A process whose environment named no user has noted the number. */
-static void name_user(char *text, size_t size, const char *user) {
-    const bool number = user[0] && strspn(user, "0123456789") == strlen(user) && strlen(user) < 10;
-    const struct passwd *known = number ? getpwuid((uid_t)strtoul(user, NULL, 10)) : NULL;
-    snprintf(text, size, "%s", known ? known->pw_name : user);
-}
-
 struct rows {
     struct list_row *items; /* the oldest first */
     size_t count;
@@ -98,11 +91,12 @@ static bool add_rows(struct rows *rows, const char *place, const struct fleet *f
     if (!grown)
         return false;
     rows->items = grown;
+    char name[USER_BYTES];
     for (size_t i = 0; i < fleet->count; i++) {
         struct list_row *row = &rows->items[rows->count];
         *row = (struct list_row){.job = &fleet->jobs[i]};
         write_time(row->started, fleet->jobs[i].started_ns);
-        name_user(row->user, sizeof row->user, fleet->jobs[i].user);
+        snprintf(row->user, sizeof row->user, "%s", user_named(fleet->jobs[i].user, name));
         if (asprintf(&row->directory, "%s%s%s", place, fleet->jobs[i].path[0] ? "/" : "", fleet->jobs[i].path) < 0)
             return false;
         rows->count++;

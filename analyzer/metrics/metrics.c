@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "analyzer/cli/user.h"
 #include "analyzer/job/library.h"
 #include "analyzer/load/rows.h"
 #include "analyzer/metrics/exposition.h"
@@ -22,10 +23,10 @@ static void print_info(FILE *stream, const struct session *session) {
     const struct dump *dump = session->job.dumps[0];
     struct metric_labels labels = labels_of_job(session);
     struct library mpi, nccl;
-    char generation[12];
+    char generation[12], name[USER_BYTES];
     snprintf(generation, sizeof generation, "%u", session->job.listed->generation);
     metric_label(&labels, "job_id", dump->job_id);
-    metric_label(&labels, "user", dump->user);
+    metric_label(&labels, "user", user_named(dump->user, name));
     metric_label(&labels, "launcher", dump->launcher);
     metric_label(&labels, "generation", generation);
     metric_label(&labels, "mpi", library_of_mpi(dump, &mpi) ? mpi.name : "");

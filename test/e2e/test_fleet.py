@@ -75,7 +75,10 @@ def test_who_ran_a_job(tmp_path):
         subprocess.run([jobs.program("openmpi", "pcontrol")], check=True, stdout=subprocess.DEVNULL, timeout=60, env={
             **clean, **environment, "LD_PRELOAD": str(jobs.SHIM), "COMMTAP_DIR": f"{tmp_path}/%u"})
         (job,) = jobs.document("list", tmp_path / user)["jobs"]
-        assert job["user"] == (pwd.getpwuid(os.getuid()).pw_name if user == "0" else user)
+        name = pwd.getpwuid(os.getuid()).pw_name if user == "0" else user
+        assert job["user"] == name == jobs.report(tmp_path / user)["job"]["user"]
+        assert f"by {name}" in jobs.commtap("report", tmp_path / user).stdout
+        assert f'user="{name}"' in jobs.commtap("metrics", tmp_path / user).stdout
 
 
 READING = ["report DIR", "list DIR", "check DIR"]
