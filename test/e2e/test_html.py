@@ -22,7 +22,7 @@ VIEWS_OF_OTHER_JOBS = {"hang", "memory-of-gpus", "pipeline", "times"}
 def dumps(tmp_path_factory):
     where = tmp_path_factory.mktemp("html") / "dumps"
     jobs.run("openmpi", RANKS, [jobs.program("openmpi", "train"), "--steps", str(STEPS), "--slow-rank", str(SLOW),
-                              "--slow-ms", "6"], where)
+                              "--slow-ms", "20"], where)
     return where
 
 
