@@ -39,6 +39,7 @@ struct match_member {
     bool share;          /* enter to leave is a share of an interval (record_is_share): it tells of no bandwidth */
     bool bystander;      /* of the root's group on an intercommunicator, not the root: takes no part */
     uint32_t lane;       /* its record: that ticket of this lane of the member's dump */
+    uint32_t parts;      /* of a collective: alike operations of a group that the record stands for (record_parts) */
     uint64_t ticket;
 };
 

@@ -105,6 +105,7 @@ static struct channel_arrival collective_arrival(struct match_walk *walk, const 
                    .call = item->call,
                    .lane = item->lane,
                    .ticket = record->commit - 1,
+                   .parts = record_parts(record),
                    .share = record_is_share(record),
                    .bystander = communicator->kind == COMMUNICATOR_INTER && record->peer == PEER_NULL},
     };

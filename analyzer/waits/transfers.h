@@ -25,7 +25,8 @@ struct transfer_key {
 struct transfer {
     struct transfer_key key;
     uint64_t collectives; /* matched on all recorded members */
-    uint64_t members;     /* parts of them that have a transfer time */
+    uint64_t members;     /* parts of them that have a transfer time; of a launch that stands for alike operations of a
+                             group each of these is one */
     int64_t wait_ns;      /* sums over members */
     int64_t transfer_ns;  /* from when the last one that this member needs had come until it left */
     int64_t completion_ns;

@@ -423,15 +423,24 @@ static int64_t completion_of(const struct waits *waits, const struct instance_ti
     return length;
 }
 
+/* That one record of a member stands for; members that ran something else are told elsewhere. */
+static uint32_t operations_of(const struct match_instance *instance) {
+    for (uint32_t i = 0; i < instance->communicator->dump_count; i++)
+        if (instance->members[i].enter != MATCH_ABSENT && instance->members[i].parts > 1)
+            return instance->members[i].parts;
+    return 1;
+}
+
 /* What members spend in the collective. The waits are taken out of `transfer_ns` afterwards (charge). */
 static void add_times(struct waits *waits, const struct match_instance *instance, enum flow flow) {
     struct instance_times times = find_times(instance, flow);
+    const uint32_t operations = operations_of(instance);
     struct transfer sums = {
         .key = {.communicator = (uint32_t)(instance->communicator - waits->directory->communicators),
                 .call = instance->call,
                 .device = instance->device,
-                .bytes = instance->bytes},
-        .collectives = 1,
+                .bytes = instance->bytes == BYTES_UNKNOWN ? BYTES_UNKNOWN : instance->bytes / operations},
+        .collectives = operations,
         .least_ns = INT64_MAX};
     for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
         const struct match_member *member = &instance->members[i];
@@ -445,10 +454,10 @@ static void add_times(struct waits *waits, const struct match_instance *instance
         rank->completion_ns = add_ns(rank->completion_ns, completion);
         wall_times_add(&waits->wall, instance->communicator->dump_of[i], WALL_COLLECTIVE, blocked_since(member),
                        member->leave);
-        sums.members++;
+        sums.members += operations;
         sums.wait_ns = add_ns(sums.wait_ns, (member->leave < ready ? member->leave : ready) - member->enter);
         sums.transfer_ns = add_ns(sums.transfer_ns, transfer);
-        sums.own_members += !member->share;
+        sums.own_members += member->share ? 0 : operations;
         sums.own_ns = add_ns(sums.own_ns, member->share ? 0 : transfer);
         sums.completion_ns = add_ns(sums.completion_ns, completion);
         sums.least_ns = transfer < sums.least_ns ? transfer : sums.least_ns;
