@@ -9,7 +9,7 @@
 
 TSAN := $(BUILD)/tsan
 TSAN_FLAGS := -O1 -g -fsanitize=thread -fno-omit-frame-pointer -Wno-tsan
-TSAN_TESTS := test_threads test_fork_page test_heartbeat test_nvtx test_gpu_timing test_nccl_plugin
+TSAN_TESTS := test_threads test_fork_page test_heartbeat test_nvtx test_gpu_timing test_gpu_graphs test_nccl_plugin
 TSAN_PROGRAMS := $(TSAN_TESTS:%=$(TSAN)/test/unit/%)
 TSAN_HELPERS := $(patsubst %.c,$(TSAN)/%.o,test/unit/fake_gpu.c $(wildcard analyzer/archive/*.c analyzer/load/*.c analyzer/dumps/*.c analyzer/base/*.c))
 
