@@ -84,12 +84,25 @@ static double share_of_steps(const struct sums *sums, size_t count, size_t offse
     return length > 0 ? 100 * part / length : 0;
 }
 
-/* Where the operation was in its stream already for most of the time that it came late, its host was not what it waited
- * for. */
-static const char *cause_of_lateness(const struct rank_steps *rank, const struct sums *sums, double late_ns) {
-    if (rank->device && isnan(sums->queued))
+/* How long the others' first operations were in their streams before they ran, on average; 0: none tells. */
+static double queued_by_others(const struct sums *sums, size_t count, size_t late) {
+    double queued = 0;
+    size_t known = 0;
+    for (size_t r = 0; r < count; r++)
+        if (r != late && sums[r].steps > 0 && !isnan(sums[r].queued)) {
+            queued += sums[r].queued / (double)sums[r].steps;
+            known++;
+        }
+    return known > 0 ? queued / (double)known : 0;
+}
+
+/* Where the operation was in its stream for longer than those of the others, by most of what it came late, its host was
+ * not what it waited for. A host that is late enqueues as long ahead of its GPU as the others do. */
+static const char *cause_of_lateness(const struct steps *steps, const struct sums *sums, size_t late, double late_ns) {
+    if (steps->ranks[late].device && isnan(sums[late].queued))
         return "When it was enqueued is not known: that is its host or its GPU.";
-    if (!isnan(sums->queued) && 2 * sums->queued / (double)sums->steps > late_ns)
+    double queued = sums[late].queued / (double)sums[late].steps;
+    if (!isnan(queued) && 2 * (queued - queued_by_others(sums, steps->rank_count, late)) > late_ns)
         return "That is work on its GPU: the operation had been enqueued before.";
     return "That is data loading, its host, or work before the first operation.";
 }
@@ -129,7 +142,7 @@ static void add_interval(struct findings *findings, const struct sums *sums, con
                      "against %.2f ms of the others (late so: %zu of %zu %s). %s",
                      dump_text(job->dumps[steps->ranks[worst].dump]).text, (longest - others) / 1e6, longest / 1e6,
                      others / 1e6, slow, ranks, job_gpus(job) > 0 ? "GPUs" : "ranks",
-                     cause_of_lateness(&steps->ranks[worst], &sums[worst], longest - others));
+                     cause_of_lateness(steps, sums, worst, longest - others));
 }
 
 /* Of the rank's stage; of the rank alone where stages are not known. */

@@ -33,8 +33,14 @@ enum replay_kind {
     REPLAY_CALL = 0, /* blocking communication, or a launch on a GPU */
     REPLAY_POST,     /* starts operations that end in a REPLAY_WAIT */
     REPLAY_WAIT,     /* Wait or Test calls; Test calls that follow each other closely are one node */
-    REPLAY_WORK,     /* work that an imported trace names: its tail is own work */
+    REPLAY_WORK,     /* work that an imported trace names, as all of its rank's: its tail is own work */
+    REPLAY_KERNELS,  /* the same of a GPU; what the host does between has no name */
 };
+
+/* Whether the tail of such a node is own work. */
+static inline bool replay_is_work(enum replay_kind kind) {
+    return kind == REPLAY_WORK || kind == REPLAY_KERNELS;
+}
 
 struct replay_node {
     int64_t enter, leave; /* as recorded, common ns */

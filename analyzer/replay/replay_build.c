@@ -70,7 +70,7 @@ static bool node_kind(const struct match_record *item, const struct call_name *c
     else if (record == RECORD_POST || call->call_class == CLASS_START)
         *kind = REPLAY_POST;
     else if (call->call_class == CLASS_OTHER)
-        *kind = REPLAY_WORK;
+        *kind = trace_work_of(call) == TRACE_WORK_KERNELS ? REPLAY_KERNELS : REPLAY_WORK;
     return call->call_class != CLASS_OTHER || call_is_own_work(call);
 }
 

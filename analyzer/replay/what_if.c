@@ -60,14 +60,14 @@ static double speedup(const struct replay *replay, const struct durations *durat
 
 static bool own_tail_key(const struct replay *replay, size_t node, uint64_t *key) {
     *key = replay->nodes[node].signature;
-    return replay->nodes[node].kind == REPLAY_WORK;
+    return replay_is_work(replay->nodes[node].kind);
 }
 
 /* What a Wait waits for is told by what was before it. */
 static bool transfer_key(const struct replay *replay, size_t node, uint64_t *key) {
     const struct replay_node *at = &replay->nodes[node];
     *key = at->kind == REPLAY_WAIT ? (uint64_t)at->before << 32 : at->signature;
-    return at->kind != REPLAY_WORK;
+    return !replay_is_work(at->kind);
 }
 
 /* Every duration becomes the mean, or the median, of its group. `scratch` has room for all nodes. */
@@ -88,7 +88,8 @@ static void level_groups(int64_t *durations, const struct alike *groups, bool by
 
 /* ---- what nothing explains ------------------------------------------------------------------------ */
 
-/* Dumps whose own work has names. */
+/* Dumps all of whose own work has names. A profiler's trace names that of a GPU alone: where this lies idle, its rank
+ * may be late by itself. */
 static bool names_work(const struct replay *replay, size_t dump) {
     for (size_t n = replay->first[dump]; n < replay->first[dump + 1]; n++)
         if (replay->nodes[n].kind == REPLAY_WORK)
@@ -239,12 +240,12 @@ bool what_if_measure_slowdown(struct what_if *what_if, const struct what_if_basi
 
 /* What of a node is its rank's own work. */
 static int64_t own_work(const struct replay *replay, size_t node) {
-    return add_ns(replay->work_ns[node], replay->nodes[node].kind == REPLAY_WORK ? replay->tail_ns[node] : 0);
+    return add_ns(replay->work_ns[node], replay_is_work(replay->nodes[node].kind) ? replay->tail_ns[node] : 0);
 }
 
 static void scale_node(struct durations *durations, const struct replay *replay, size_t node, double factor) {
     durations->work[node] = ns_clamped((double)durations->work[node] * factor);
-    if (replay->nodes[node].kind == REPLAY_WORK)
+    if (replay_is_work(replay->nodes[node].kind))
         durations->tail[node] = ns_clamped((double)durations->tail[node] * factor);
 }
 

@@ -12,7 +12,8 @@
  * columns of a grid of ranks.
  *
  * T is the time as it was. Only where an imported trace names all own work, what lies between is none and waited for
- * something that the trace does not name; as in the paper, such delays are left out of both times.
+ * something that the trace does not name; as in the paper, such delays are left out of both times. A profiler's trace
+ * names the kernels of a GPU alone, between which its host may be late: of those nothing is left out.
  */
 #ifndef COMMTAP_REPLAY_WHAT_IF_H
 #define COMMTAP_REPLAY_WHAT_IF_H

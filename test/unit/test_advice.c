@@ -146,6 +146,11 @@ static void who_was_enqueued_in_time_is_late_on_its_gpu(void **state) {
     assert_true(is_blamed_on_its_gpu(&hand));
     SET(&hand, 3, queued_ns, 4.5);
     assert_false(is_blamed_on_its_gpu(&hand));
+    SET(&hand, 0, queued_ns, 2); /* all enqueue that much ahead of their GPUs */
+    SET(&hand, 3, queued_ns, 7.5);
+    assert_true(is_blamed_on_its_gpu(&hand));
+    SET(&hand, 3, queued_ns, 6.5);
+    assert_false(is_blamed_on_its_gpu(&hand));
     hand.steps[3][1].queued_ns = STEP_UNKNOWN;
     SET(&hand, 0, queued_ns, 20); /* of the others it tells nothing */
     hand.steps[3][1].queued_ns = STEP_UNKNOWN;

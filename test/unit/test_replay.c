@@ -880,13 +880,14 @@ static void call_sites_are_shown_from_half_a_percent_on(void **state) {
     assert_int_equal(ask_beside_another(17000).site_count, 0);
 }
 
-/* A trace that names work, and ten barriers of 10, one of them so long: what is taken off it before it is replayed. */
-static int64_t taken_off(uint64_t longest) {
+/* A trace that names work so, and ten barriers of 10, one of them so long: what is taken off it before it is replayed.
+ */
+static int64_t taken_off(const char *work, uint64_t longest) {
     struct hand_job job;
     hand_job_make(&job, 2, (struct dump_plan){0});
     for (unsigned r = 0; r < 2; r++) {
         uint64_t now = 100;
-        dump_builder_call(job.builders[r], 240, CLASS_OTHER, FLOW_NONE, BUSBW_NONE, 0, GPU_WORK_KERNELS);
+        dump_builder_call(job.builders[r], 240, CLASS_OTHER, FLOW_NONE, BUSBW_NONE, 0, work);
         for (struct call_name *call = dump_builder_contents(job.builders[r], SECTION_CALLS, 0);; call++)
             if (call->id == 240) {
                 call->api = API_TRACE;
@@ -912,8 +913,14 @@ static int64_t taken_off(uint64_t longest) {
 /* Beyond four times the usual a transfer has waited for something that the trace does not name. */
 static void delays_that_a_trace_does_not_name_are_left_out(void **state) {
     (void)state;
-    assert_int_equal(taken_off(39), 0);
-    assert_int_equal(taken_off(60), 60 - 4 * 10);
+    assert_int_equal(taken_off("forward-compute", 39), 0);
+    assert_int_equal(taken_off("forward-compute", 60), 60 - 4 * 10);
+}
+
+/* A profiler names the work of a GPU alone: between its kernels the host may be late. */
+static void what_lies_between_kernels_may_be_the_hosts(void **state) {
+    (void)state;
+    assert_int_equal(taken_off(GPU_WORK_KERNELS, 60), 0);
 }
 
 /* Two thirds of what one of three ranks takes longer are to be gained by all alike: 0.6 or 0.4 % of the time. */
@@ -990,6 +997,7 @@ int main(void) {
         cmocka_unit_test(call_sites_matter_from_a_hundredth_of_the_time_on),
         cmocka_unit_test(call_sites_are_shown_from_half_a_percent_on),
         cmocka_unit_test(delays_that_a_trace_does_not_name_are_left_out),
+        cmocka_unit_test(what_lies_between_kernels_may_be_the_hosts),
         cmocka_unit_test(a_slowdown_is_shared_out_from_half_a_percent_on),
         cmocka_unit_test(the_worst_workers_are_three_in_a_hundred),
         cmocka_unit_test(polls_within_50_us_are_one_node),

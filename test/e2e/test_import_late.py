@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Profiler traces of jobs in which one rank is late, its host or its GPU: who, why, and what it costs, against the times
+# that the traces were made from.
+# Must not live here: how traces are read (test_import.py), several of one rank (test_import_cycles.py).
+import json
+import random
+
+import pytest
+
+import jobs
+
+RANKS, STEPS, LATE = 4, 40, 2
+# microseconds: the host's way to a step's first launch, the kernel before the reduction, the reduction
+PREPARE, WORK, REDUCE = 500, 2500, 800
+
+
+def written(path, rank, events):
+    path.write_text(json.dumps({
+        "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": RANKS}, "traceEvents": events,
+        "deviceProperties": [{"id": 0, "name": "NVIDIA H100"}], "baseTimeNanoseconds": 1700000000000000000}))
+
+
+def launched(events, rank, at, name, start, length, stream, **arguments):
+    """A call of the host and the kernel that it launches."""
+    number = len(events) + 1
+    events += [{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1000 + rank, "tid": 1, "ts": at, "dur": 8,
+                "args": {"correlation": number}},
+               {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": start, "dur": length,
+                "args": {"device": 0, "stream": stream, "correlation": number, **arguments}}]
+
+
+def job(folder, host_late=0, gpu_late=0):
+    """Writes the traces; how long all of it takes. Each step the host waits for its GPU, as loss.item() does."""
+    random.seed(7)
+    events, begins = [[] for _ in range(RANKS)], [1e6] * RANKS
+    metadata = {"Collective name": "allreduce", "In msg nelems": 1000000, "Out msg nelems": 1000000, "Group size": RANKS, "dtype": "Float",
+                "Process Group Name": "0", "Process Group Description": "default_pg", "Process Group Ranks": str(list(range(RANKS)))}
+    free = list(begins)  # since when each GPU has nothing to do
+    for step in range(STEPS):
+        calls = [begins[rank] + PREPARE * random.uniform(0.99, 1.01) + (host_late if rank == LATE else 0) for rank in range(RANKS)]
+        starts = [max(calls[rank] + 10, free[rank]) for rank in range(RANKS)]
+        lengths = [WORK * random.uniform(0.99, 1.01) + (gpu_late if rank == LATE else 0) for rank in range(RANKS)]
+        ready = [starts[rank] + lengths[rank] + 5 for rank in range(RANKS)]
+        end = max(ready) + REDUCE
+        for rank in range(RANKS):
+            launched(events[rank], rank, calls[rank], "ampere_sgemm_128x64_nn", starts[rank], lengths[rank], 7)
+            launched(events[rank], rank, calls[rank] + 30, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)", ready[rank], end - ready[rank], 20,
+                     **metadata)
+            events[rank].append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1000 + rank, "tid": 1,
+                                 "ts": begins[rank], "dur": end + 19 - begins[rank], "args": {}})
+            begins[rank], free[rank] = end + 20, end
+    if folder:
+        folder.mkdir()
+        for rank in range(RANKS):
+            written(folder / f"rank-{rank}.json", rank, events[rank])
+    return max(free) - 1e6
+
+
+@pytest.mark.parametrize("late, where", [({"host_late": 3000}, "host"), ({"host_late": 1500}, "host"), ({"host_late": 300}, "host"),
+                                         ({"gpu_late": 1500}, "GPU"), ({"gpu_late": 400}, "GPU")])
+def test_who_is_late_and_what_that_costs(late, where, tmp_path):
+    truth = job(tmp_path / "traces", **late) / job(None)
+    jobs.commtap("import", tmp_path / "traces", "-o", tmp_path / "dumps")
+    found = jobs.document("stragglers", tmp_path / "dumps")
+    assert [(one["kind"], one["rank"]) for one in found["stragglers"]] == [("rank", LATE)]
+    assert found["stragglers"][0]["what_if_speedup"] == pytest.approx(truth, rel=0.03)
+    said = " ".join(jobs.commtap("report", tmp_path / "dumps").stdout.split())
+    assert ("enqueues its collectives late" in said) == (where == "host")
+    if "is late by" in said:
+        assert ("That is work on its GPU" in said) == (where == "GPU") != ("data loading, its host" in said)
