@@ -743,6 +743,16 @@ static void judge_uncollected(struct diagnosis *diagnosis) {
         diagnosis->verdict = VERDICT_UNKNOWN;
 }
 
+/* A rank that reads its modules, or is on a node that comes up late, has no dump yet. */
+static void judge_starting(struct diagnosis *diagnosis) {
+    const struct wait_for_graph *waits = &diagnosis->wait_for_graph;
+    diagnosis->starting = waits->any_alive && diagnosis->verdict == VERDICT_DEAD_RANK;
+    for (uint32_t p = 0; p < diagnosis->world.dump_count; p++)
+        diagnosis->starting &= waits->parties[p].doing == DOING_INIT;
+    if (diagnosis->starting)
+        diagnosis->verdict = VERDICT_UNKNOWN;
+}
+
 bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct diagnose_request *request) {
     *diagnosis = (struct diagnosis){.verdict = VERDICT_UNKNOWN};
     if (request->end)
@@ -759,6 +769,7 @@ bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct d
     }
     judge_suspended(diagnosis);
     judge_uncollected(diagnosis);
+    judge_starting(diagnosis);
     weigh_absences(diagnosis, request);
     if (diagnosis->culprit_count > 0 && diagnosis->verdict != VERDICT_DEADLOCK)
         qsort(diagnosis->culprits, diagnosis->culprit_count, sizeof *diagnosis->culprits, compare_culprits);

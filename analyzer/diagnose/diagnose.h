@@ -62,6 +62,7 @@ struct diagnosis {
     bool suspended;           /* ok: all processes are stopped, as batch systems stop a job that is to go on later */
     bool partner_untold;      /* unknown: all that is waited for ends with messages of which nothing tells who misses */
     bool left_by_exit;        /* unknown: all processes exited, without MPI_Finalize, and nobody waited for another */
+    bool starting;            /* unknown: all on record are in MPI_Init, and who is missing may just not have begun */
     bool uncollected;         /* unknown: all who are waited for have dumps that lie on their nodes still */
     bool may_come_back;       /* a hang: those waited for are, or were, away, no longer than work may be */
     struct mismatch mismatch; /* of a desync */

@@ -432,8 +432,24 @@ static void say_uncollected(struct diagnosis_text *told, const struct diagnosis 
         many ? "them" : "it");
 }
 
+static void say_starting(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
+    char who[LIST] = "";
+    uint32_t *parties = calloc(diagnosis->culprit_count + 1, sizeof *parties);
+    for (size_t i = 0; parties && i < diagnosis->culprit_count; i++)
+        parties[i] = diagnosis->culprits[i].party;
+    if (parties)
+        say_parties(diagnosis, who, sizeof who, parties, diagnosis->culprit_count);
+    free(parties);
+    say(told,
+        "unknown: the job is starting: no rank on record has come out of %s, and %s %s left no dump so far: not begun "
+        "yet, ended before that, or not recorded. Look again later.",
+        name_of_start(diagnosis, 0), who, diagnosis->culprit_count == 1 ? "has" : "have");
+}
+
 static void say_unknown(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
-    if (diagnosis->uncollected) {
+    if (diagnosis->starting) {
+        say_starting(told, diagnosis);
+    } else if (diagnosis->uncollected) {
         say_uncollected(told, diagnosis);
     } else if (diagnosis->left_by_exit) {
         say(told, "unknown: all processes exited, not all of them by way of MPI_Finalize, and none waited for another. "

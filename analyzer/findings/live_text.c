@@ -62,7 +62,7 @@ static const char *doing_of(const struct live_culprit *culprit) {
     static const char *const words[] = {
         [CULPRIT_NEVER_ENTERED] = "has not come to it", [CULPRIT_BLOCKED] = "has not come out of it",
         [CULPRIT_MISMATCH] = "calls something else",    [CULPRIT_DEAD] = "is dead",
-        [CULPRIT_NO_DUMP] = "left no dump here",        [CULPRIT_IN_USER_CODE] = "is in its own code",
+        [CULPRIT_NO_DUMP] = "has left no dump here",    [CULPRIT_IN_USER_CODE] = "is in its own code",
         [CULPRIT_FINALISED] = "had finished",           [CULPRIT_NOT_COLLECTED] = "is not seen from here"};
     return culprit->stopped ? "is stopped by a signal" : words[culprit->state];
 }

@@ -510,6 +510,27 @@ def test_lost_dump(mpi, where):
     assert states(result) == {1: "no_dump"}
 
 
+def test_a_rank_that_comes_late_to_mpi_init_is_not_dead(mpi, where, tmp_path):
+    """The others wait in MPI_Init, and nothing tells yet whether it will come: no reason to end the job."""
+    go, rank = tmp_path / "go", "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"
+    script = f'[ {rank} != 1 ] || until [ -e {go} ]; do sleep 0.05; done; exec {jobs.program(mpi, "train")} --steps 5'
+    process = jobs.start(jobs.job_line(mpi, 4, ["sh", "-c", script], where))
+    try:
+        end = time.monotonic() + 60
+        while len(list(where.glob("*.ct"))) < 3:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        result = diagnose(where)
+        assert (result["verdict"], result["severity"], states(result)) == ("unknown", "warning", {1: "no_dump"})
+        assert "the job is starting: no rank on record has come out of MPI_Init, and rank 1 has left no dump" in " ".join(result["text"])
+        assert "unknown: rank 1 has left no dump here" in jobs.commtap("top", "--once", "--interval", "1", where).stdout
+        go.touch()
+        assert process.communicate(timeout=60)[0] is not None and process.returncode == 0
+    finally:
+        jobs.stop(process)
+    assert diagnose(where)["verdict"] == "ok"
+
+
 def test_a_dump_that_is_on_another_host_is_not_lost(mpi, where):
     """What its rank does is known there: nothing says that it is dead."""
     with hanging(mpi, "skip", where):
