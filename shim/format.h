@@ -508,9 +508,9 @@ struct record_template {
 /* Compact records: slots of 16 bytes in pages. Tickets count on from the page's first one, whatever a record takes:
  *   1 slot    struct ring_slot
  *   + 1       before it, where a time is too far from the base or a length too long: struct ring_slot_time
- *   + 1       after it, where `template` has SLOT_EXPLICIT: struct ring_slot_explicit, in place of the template's
- *   4 slots   struct ring_slots_whole, where nothing else fits
- * The last two bytes of a record's first slot tell which it is; 0 is none of them. */
+ *   + 1       after it, where `template_number` has SLOT_EXPLICIT: struct ring_slot_explicit, in place of the
+ * template's 4 slots   struct ring_slots_whole, where nothing else fits The last two bytes of a record's first slot
+ * tell which it is; 0 is none of them. */
 #define RING_PAGE_SLOTS 252u
 #define SLOT_EXPLICIT   0x8000u /* added to the number of a template */
 #define SLOT_WHOLE      0xfffeu
@@ -522,7 +522,7 @@ struct ring_slot {
     uint32_t length; /* t1 - t0, the low half */
     uint32_t seq;
     uint16_t op; /* op - the page's base_op; 0 = op is 0 */
-    uint16_t template;
+    uint16_t template_number;
 };
 
 struct ring_slot_time {
@@ -1084,8 +1084,8 @@ _Static_assert(sizeof(struct record_template) == 32, "record_template");
 _Static_assert(sizeof(struct ring_slot) == 16 && sizeof(struct ring_slot_time) == 16 &&
                    sizeof(struct ring_slot_explicit) == 16 && sizeof(struct ring_slots_whole) == 64,
                "slots");
-_Static_assert(offsetof(struct ring_slot_time, form) == offsetof(struct ring_slot, template) &&
-                   offsetof(struct ring_slots_whole, form) == offsetof(struct ring_slot, template),
+_Static_assert(offsetof(struct ring_slot_time, form) == offsetof(struct ring_slot, template_number) &&
+                   offsetof(struct ring_slots_whole, form) == offsetof(struct ring_slot, template_number),
                "what form a record has stands at one place");
 _Static_assert(sizeof(struct ring_page) == 4096 && offsetof(struct ring_page, slots) == 64, "ring_page");
 _Static_assert(offsetof(struct ring_page, number) == offsetof(struct trace_window_block, page_number) &&

@@ -105,7 +105,7 @@ static bool take_record(struct page_walk *walk, const struct ring_slot *slot, ui
     walk->record =
         (struct record){.t0 = t1 - length, .t1 = t1, .seq = slot->seq, .op = slot->op ? walk->base_op + slot->op : 0};
     walk->slot++;
-    return take_template(walk, slot->template);
+    return take_template(walk, slot->template_number);
 }
 
 static bool read_record(struct page_walk *walk) {
@@ -113,9 +113,9 @@ static bool read_record(struct page_walk *walk) {
     uint32_t length_high = 0;
     if (!copy_slots(walk, &slot, 1))
         return false;
-    if (slot.template == SLOT_WHOLE)
+    if (slot.template_number == SLOT_WHOLE)
         return take_whole(walk);
-    if (slot.template == SLOT_TIME) {
+    if (slot.template_number == SLOT_TIME) {
         walk->slot++;
         if (!take_base(walk, &slot, &length_high) || !copy_slots(walk, &slot, 1))
             return false;

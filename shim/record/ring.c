@@ -189,7 +189,7 @@ static void write_slots(struct page_writer *p, const struct form *form, const st
                                  .length = (uint32_t)length,
                                  .seq = moment->seq,
                                  .op = (uint16_t)(moment->op ? moment->op - p->base_op : 0),
-                                 .template = (uint16_t)form->template};
+                                 .template_number = (uint16_t)form->template};
     if (form->template & SLOT_EXPLICIT)
         *(struct ring_slot_explicit *)slot = (struct ring_slot_explicit){row.bytes, row.peer, row.tag};
 }
@@ -265,7 +265,7 @@ static struct ring_slot *write_growing(struct lane *lane, const struct facts *fa
     if (!template)
         return NULL;
     struct ring_slot *slot = write_compact(lane, template, facts, moment);
-    return slot && slot->template == SLOT_TIME ? slot + 1 : slot;
+    return slot && slot->template_number == SLOT_TIME ? slot + 1 : slot;
 }
 
 static void begin_series(struct lane *lane, struct poll_series *series, const struct facts *facts, uint64_t t0,

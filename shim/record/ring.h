@@ -142,13 +142,13 @@ static ALWAYS_INLINE bool ring_write_known(struct lane *lane, uint16_t template,
                                .length = (uint32_t)length,
                                .seq = seq,
                                .op = (uint16_t)distance,
-                               .template = template};
+                               .template_number = template};
     if (then)
         slot[1] = (struct ring_slot){.since = (uint32_t)since,
                                      .length = (uint32_t)length,
                                      .seq = seq,
                                      .op = (uint16_t)distance,
-                                     .template = *then};
+                                     .template_number = *then};
     p->used = used + count;
     __atomic_store_n(&p->page->used, used + count, __ATOMIC_RELEASE);
     lane->head += count; /* readers count the records of a page */

@@ -236,9 +236,11 @@ def test_pkg_config_tells_of_the_dump_format(installed, tmp_path):
     source = tmp_path / "reader.c"
     source.write_text("#include <stdio.h>\n#include <commtap/format.h>\nint main(void) {\n"
                       'printf("%u.%u %s", FORMAT_MAJOR, FORMAT_MINOR, FORMAT_FILE_SUFFIX);\nreturn 0; }\n')
-    subprocess.run(["gcc", "-Wall", "-Werror", *tell("--cflags"), source, "-o", tmp_path / "reader"], check=True, timeout=60)
-    printed = subprocess.run([tmp_path / "reader"], capture_output=True, text=True).stdout
-    assert printed.split() == [*tell("--modversion"), ".ct"]
+    for compiler in ["gcc"], ["g++", "-x", "c++"]:
+        line = [*compiler, "-Wall", "-Werror", *tell("--cflags"), source, "-o", tmp_path / "reader"]
+        subprocess.run(line, check=True, timeout=60)
+        printed = subprocess.run([tmp_path / "reader"], capture_output=True, text=True).stdout
+        assert printed.split() == [*tell("--modversion"), ".ct"]
 
 
 # ---- packages ----------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ static uint32_t pack(const struct page_builder *builder, const struct record *re
                                        .length = (uint32_t)length,
                                        .seq = record->seq,
                                        .op = (uint16_t)(record->op ? distance : 0),
-                                       .template = template};
+                                       .template_number = template};
     if (template & SLOT_EXPLICIT) {
         struct ring_slot_explicit more = {.bytes = facts.bytes, .peer = facts.peer, .tag = facts.tag};
         memcpy(&slots[used++], &more, sizeof more);

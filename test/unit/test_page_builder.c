@@ -105,7 +105,7 @@ static struct forms count_forms(struct dump_builder *builder) {
     struct forms forms = {0};
     for (uint32_t p = 0; p < count; p++)
         for (uint32_t i = 0; i < pages[p].used; i++) {
-            uint16_t form = pages[p].slots[i].template;
+            uint16_t form = pages[p].slots[i].template_number;
             forms.whole += form == SLOT_WHOLE;
             forms.time += form == SLOT_TIME;
             forms.explicit += form < SLOT_WHOLE && form & SLOT_EXPLICIT;

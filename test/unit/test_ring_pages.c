@@ -527,10 +527,10 @@ static void check_damage(struct ring_slot damaged, const char *text) {
 static void test_a_bad_slot_ends_its_page(void **state) {
     (void)state;
     fill_with_common();
-    check_damage((struct ring_slot){.template = 0}, "a template that is not defined");
-    check_damage((struct ring_slot){.template = TEMPLATES_MAX}, "a template that is not defined");
-    check_damage((struct ring_slot){.template = 0x7fff}, "a template that is not defined");
-    check_damage((struct ring_slot){.template = 0xfffd}, "a template that is not defined");
+    check_damage((struct ring_slot){.template_number = 0}, "a template that is not defined");
+    check_damage((struct ring_slot){.template_number = TEMPLATES_MAX}, "a template that is not defined");
+    check_damage((struct ring_slot){.template_number = 0x7fff}, "a template that is not defined");
+    check_damage((struct ring_slot){.template_number = 0xfffd}, "a template that is not defined");
     struct ring_slot time;
     memcpy(&time, &(struct ring_slot_time){.base_ticks = UINT64_MAX - 7, .form = SLOT_TIME}, sizeof time);
     check_damage(time, "a base of times beyond any clock");
@@ -542,7 +542,7 @@ static void test_claims_are_bounded(void **state) {
     fill_with_common();
     struct image image = read_image();
     struct ring_page *last = page_before(&image, 2), *full = page_before(&image, 4);
-    last->slots[last->used - 1].template = SLOT_WHOLE;
+    last->slots[last->used - 1].template_number = SLOT_WHOLE;
     full->used = RING_PAGE_SLOTS + 1;
     struct dump *dump = dump_open_buffer("claims", image.bytes, image.length);
     assert_true(
