@@ -25,7 +25,7 @@ struct unit {
     double factor;
 };
 
-/* A number from 0 up with one of the letters, or none for a factor of 1. */
+/* A number from 0 up with one of the letters; 0 needs none. What is forgotten must not decide what goes. */
 static bool read_value(const char *text, const struct unit *units, size_t count, double *value) {
     char *end;
     *value = strtod(text, &end);
@@ -36,7 +36,7 @@ static bool read_value(const char *text, const struct unit *units, size_t count,
             *value *= units[i].factor;
             return *value < 9e18;
         }
-    return !*end && *value < 9e18;
+    return !*end && *value == 0;
 }
 
 static bool read_option(const struct options *options, const char *name, const struct unit *units, size_t count,
@@ -52,7 +52,7 @@ static bool read_option(const struct options *options, const char *name, const s
 
 static bool read_rules(const struct options *options, struct prune_rules *rules) {
     static const struct unit times[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}, {'w', 7.0 * 86400}};
-    static const struct unit sizes[] = {{'K', 0x1p10}, {'M', 0x1p20}, {'G', 0x1p30}, {'T', 0x1p40}};
+    static const struct unit sizes[] = {{'B', 1}, {'K', 0x1p10}, {'M', 0x1p20}, {'G', 0x1p30}, {'T', 0x1p40}};
     double older = -1, shorter = 0, most = -1;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);

@@ -34,7 +34,7 @@ def test_jobs_are_listed_and_pruned(where):
     assert "... and 1 more: --top N" in jobs.commtap(*newest).stdout
     jobs.commtap("list", "--top", "0", where, codes=(2,))
 
-    said = jobs.commtap("prune", "--keep", str(sizes[1]), "--dry-run", where).stdout
+    said = jobs.commtap("prune", "--keep", f"{sizes[1]}B", "--dry-run", where).stdout
     assert "would remove" in said and "ada/one" in said and "ada/two" not in said
     assert len(list(where.glob("ada/*/*.ct"))) == 4
 
@@ -45,6 +45,8 @@ def test_jobs_are_listed_and_pruned(where):
     jobs.commtap("prune", "--shorter-than", "1h", where)
     assert list(where.iterdir()) == []
     jobs.commtap("prune", where, codes=(2,))
+    for rule in ("--older-than", "5"), ("--shorter-than", "60"), ("--keep", "500"), ("--older-than", "5x"), ("--keep", "-1G"):
+        assert "takes a number with a unit" in jobs.commtap("prune", *rule, where, codes=(2,)).stderr
 
 
 def test_what_many_threads_removed_is_said_in_order(tmp_path):
