@@ -81,11 +81,14 @@ static void say_verdict(char *text, const struct live_summary *summary) {
            summary->untold          ? ", unless it was killed at work"
            : summary->may_come_back ? ", or a long pause"
                                     : "");
+    const bool circle = summary->verdict == VERDICT_DEADLOCK;
     for (size_t i = 0; i < summary->culprit_count && i < CULPRITS_NAMED; i++)
-        phrase(text, LIVE_LINE, "%s rank %" PRId32 " %s", i ? "," : ":", summary->culprits[i].rank,
-               doing_of(&summary->culprits[i]));
+        phrase(text, LIVE_LINE, "%s rank %" PRId32 "%s%s", i ? "," : ":", summary->culprits[i].rank, circle ? "" : " ",
+               circle ? "" : doing_of(&summary->culprits[i]));
     if (summary->culprit_count > CULPRITS_NAMED)
         phrase(text, LIVE_LINE, " and %zu more", summary->culprit_count - CULPRITS_NAMED);
+    if (circle)
+        phrase(text, LIVE_LINE, " wait for each other");
 }
 
 static void say_state(char *text, const struct live_summary *summary) {

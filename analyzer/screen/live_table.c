@@ -51,7 +51,7 @@ const struct column live_columns[] = {
     {"since_seconds", "since", LOOK_SECONDS, .value = value_since, .doc = "for how long"},
     {"call", NULL, .left = true, .value = value_call, .doc = "the call it is in"},
     {"comm", NULL, .left = true, .value = value_comm, .doc = "communicator of the call that it waits in"},
-    {"comm_name", NULL, .left = true, .value = value_comm_name, .doc = "its name"},
+    {"comm_name", NULL, .left = true, .value = value_comm_name, .doc = "name of its communicator"},
     {"calls_per_s", "calls/s", LOOK_NUMBER, .value = value_calls, .doc = "communication calls that ended, per second"},
     {"bytes_per_s", "bytes/s", LOOK_SIZE, .value = value_bytes,
      .doc = "bytes of these, as commtap summary counts them; of GPUs' operations as they end where those are timed"},
@@ -65,7 +65,7 @@ const struct column live_columns[] = {
      .doc = "collectives that another member of a communicator has entered and this rank has not, at least"},
     {"behind_comm", NULL, .left = true, .value = value_behind_comm, .doc = "in which communicator that is most"},
     {"behind_comm_name", "behind in", .left = true, .optional = true, .value = value_behind_comm_name,
-     .doc = "its name"},
+     .doc = "name of the communicator in which that is most"},
     {.key = NULL}};
 
 /* ---- rows ------------------------------------------------------------------------------------ */
