@@ -2,11 +2,30 @@
 #include "analyzer/cli/conclusions.h"
 
 #include "analyzer/cli/input.h"
+#include "analyzer/findings/findings_endings.h"
+
+/* Of a process on another host nothing is seen from here, until its dump is looked at twice: then who came on, or noted
+ * a beat, lives. */
+static void revive(struct session *session, const struct diagnosis *diagnosis) {
+    struct job *job = &session->job;
+    bool any = false;
+    for (size_t d = 0; d < job->count && d < diagnosis->world.dump_count; d++) {
+        enum process_state process = diagnosis->world.parties[d].process;
+        enum rank_end *end = &job->ends[job->process_of[d]];
+        if ((process != PROCESS_RUNS && process != PROCESS_STOPPED) || (*end != END_KILLED && *end != END_IN_FINALIZE))
+            continue;
+        *end = END_RUNNING;
+        any = true;
+    }
+    if (any)
+        findings_renew_endings(&session->findings, job, &session->analysis, session->start_ns);
+}
 
 int conclusions_add_diagnosis(struct session *session, struct diagnosis *diagnosis, struct diagnosis_text *told) {
     int code = watch_job(diagnosis, told, &session->job, 1, session->labels);
     if (code != EXIT_FINE)
         return code;
+    revive(session, diagnosis);
     if (diagnosis->verdict == VERDICT_DESYNC) /* the same, of collectives whose records were matched */
         findings_drop(&session->findings, FINDING_DESYNC);
     findings_put_diagnosis(&session->findings, diagnosis, told);

@@ -58,7 +58,7 @@ static void close_look(struct watch *watch) {
 /* What the first look saw of each dump, by path. */
 struct seen {
     char *path;
-    uint64_t look;
+    uint64_t look, beat;
     enum process_state state;
 };
 
@@ -66,10 +66,35 @@ static int compare_seen(const void *a, const void *b) {
     return strcmp(((const struct seen *)a)->path, ((const struct seen *)b)->path);
 }
 
+/* Beats are that far apart, and there is one between two looks of a job of which no process is seen from here. */
+#define BEATS_APART (1.25 * BEAT_NS / 1e9)
+
+/* The last one that the process has noted; 0: it notes none. */
+static uint64_t last_beat(const struct dump *dump) {
+    uint64_t last = 0;
+    for (uint32_t i = 0; i < dump->beat_count; i++) {
+        uint64_t seen = __atomic_load_n(&dump->beats[i].seen_ns, __ATOMIC_RELAXED);
+        last = seen > last ? seen : last;
+    }
+    return last;
+}
+
+static bool any_is_alive(const struct job *job, const enum process_state *states) {
+    for (size_t d = 0; d < job->count; d++)
+        if (states[d] == PROCESS_RUNS || states[d] == PROCESS_STOPPED)
+            return true;
+    return false;
+}
+
+static double between_looks(const struct job *job, const enum process_state *states, double wait) {
+    return !any_is_alive(job, states) && wait < BEATS_APART ? BEATS_APART : wait;
+}
+
 static struct seen *note_look(const struct job *job, const enum process_state *states) {
     struct seen *seen = calloc(job->count + 1, sizeof *seen);
     for (size_t d = 0; seen && d < job->count; d++) {
-        seen[d] = (struct seen){strdup(job->dumps[d]->path), dump_look(job->dumps[d]), states[d]};
+        seen[d] =
+            (struct seen){strdup(job->dumps[d]->path), dump_look(job->dumps[d]), last_beat(job->dumps[d]), states[d]};
         if (!seen[d].path) {
             for (size_t i = 0; i < d; i++)
                 free(seen[i].path);
@@ -95,16 +120,17 @@ static size_t find_moving(const struct job *job, const struct seen *seen, size_t
     return count;
 }
 
-/* Where a launcher took everybody down between the looks, the first one still knows who had gone before. */
+/* Where a launcher took everybody down between the looks, the first one still knows who had gone before. Who noted a
+ * beat meanwhile lives, wherever that is. */
 static void recall_states(struct watch *watch, const struct seen *seen, size_t seen_count) {
-    bool any_alive = false;
-    for (size_t d = 0; d < watch->job.count; d++)
-        any_alive |= watch->states[d] == PROCESS_RUNS || watch->states[d] == PROCESS_STOPPED;
-    for (size_t d = 0; !any_alive && d < watch->job.count; d++) {
+    const bool any_alive = any_is_alive(&watch->job, watch->states);
+    for (size_t d = 0; d < watch->job.count; d++) {
         const struct seen key = {.path = watch->job.dumps[d]->path};
         const struct seen *before = bsearch(&key, seen, seen_count, sizeof *seen, compare_seen);
-        if (before)
+        if (before && !any_alive)
             watch->states[d] = before->state;
+        if (before && watch->states[d] == PROCESS_ELSEWHERE && last_beat(watch->job.dumps[d]) > before->beat)
+            watch->states[d] = PROCESS_RUNS;
     }
 }
 
@@ -152,7 +178,8 @@ static int judge_looks(struct watch *watch, const struct options *options, const
     int code = call_sites_open(&sites, options, watch->job.dumps, watch->job.count);
     struct site_labels *labels = code == EXIT_FINE ? site_labels_new(sites.symbols, &sites.skip) : NULL;
     struct diagnose_request request = {.states = watch->states,
-                                       .settled = watch->looks > 1 && moving_count == 0,
+                                       .settled = watch->looks > 1 && moving_count == 0 &&
+                                                  any_is_alive(&watch->job, watch->states),
                                        .moving = moving,
                                        .moving_count = moving_count};
     struct looked_at looked_at;
@@ -190,7 +217,7 @@ static int look_twice(struct watch *watch, const struct options *options, double
     struct seen *seen = note_look(&watch->job, watch->states);
     if (!seen)
         return input_no_memory();
-    sleep_for(wait);
+    sleep_for(between_looks(&watch->job, watch->states, wait));
     int code = look_again(watch, options);
     int32_t *moving = code == EXIT_FINE ? calloc(watch->job.count + 1, sizeof *moving) : NULL;
     if (moving) {
@@ -226,29 +253,33 @@ void watch_close(struct watch *watch) {
 
 /* ---- a job that is open ---------------------------------------------------------------------- */
 
-/* The ranks of a job whose dumps look different from when they were opened. */
-static void find_changed(const struct job *job, int32_t *moving, size_t *count) {
+/* The ranks of a job whose dumps look different from when they were opened: of other hosts' processes that they live.
+ */
+static void find_changed(const struct job *job, enum process_state *states, int32_t *moving, size_t *count) {
     *count = 0;
     for (size_t d = 0; d < job->count; d++) {
         dump_refresh(job->dumps[d]);
-        if (dump_look(job->dumps[d]) != job->dumps[d]->look)
-            moving[(*count)++] = job->dumps[d]->header->rank;
+        if (dump_look(job->dumps[d]) == job->dumps[d]->look)
+            continue;
+        moving[(*count)++] = job->dumps[d]->header->rank;
+        states[d] = states[d] == PROCESS_ELSEWHERE ? PROCESS_RUNS : states[d];
     }
 }
 
 /* As judge_until_still. */
 static bool judge_open_job(struct diagnosis *diagnosis, struct diagnosis_text *text, const struct job *job,
-                           struct diagnose_request *request, bool twice, int32_t *moving, struct site_labels *labels) {
+                           struct diagnose_request *request, bool twice, enum process_state *states, int32_t *moving,
+                           struct site_labels *labels) {
     for (;;) {
         size_t before = request->moving_count, now;
         struct looked_at looked_at;
-        request->settled = twice && before == 0;
+        request->settled = twice && before == 0 && any_is_alive(job, request->states);
         request->now = request->settled ? look_at_clock(&looked_at) : NULL;
         if (!diagnose(diagnosis, job, request) || !diagnosis_text_make(text, diagnosis, request, labels))
             return false;
         if (!twice || diagnosis->verdict == VERDICT_OK)
             return true;
-        find_changed(job, moving, &now);
+        find_changed(job, states, moving, &now);
         if (now <= before)
             return true;
         request->moving_count = now;
@@ -261,13 +292,26 @@ static bool judge_open_job(struct diagnosis *diagnosis, struct diagnosis_text *t
  * does, as far as is known. */
 static bool ask_again(const struct job *job, enum process_state **states, bool *may_go_on) {
     enum process_state *now = ask_for_states(job);
-    bool any_alive = false;
-    for (size_t d = 0; now && d < job->count; d++)
-        any_alive |= now[d] == PROCESS_RUNS || now[d] == PROCESS_STOPPED;
+    bool any_alive = now && any_is_alive(job, now);
     *may_go_on = now && may_live(job, now);
     free(any_alive ? *states : now);
     *states = any_alive ? now : *states;
     return now != NULL;
+}
+
+/* As recall_states, of dumps that are open. */
+static bool wait_and_ask_again(const struct job *job, enum process_state **states, double wait, bool *may_go_on) {
+    uint64_t *beats = calloc(job->count + 1, sizeof *beats);
+    for (size_t d = 0; beats && d < job->count; d++)
+        beats[d] = last_beat(job->dumps[d]);
+    if (beats)
+        sleep_for(between_looks(job, *states, wait));
+    bool done = beats && ask_again(job, states, may_go_on);
+    for (size_t d = 0; done && d < job->count; d++)
+        if ((*states)[d] == PROCESS_ELSEWHERE && last_beat(job->dumps[d]) > beats[d])
+            (*states)[d] = PROCESS_RUNS;
+    free(beats);
+    return done;
 }
 
 int watch_job(struct diagnosis *diagnosis, struct diagnosis_text *text, const struct job *job, double wait,
@@ -279,17 +323,15 @@ int watch_job(struct diagnosis *diagnosis, struct diagnosis_text *text, const st
     bool done = states && moving, may_go_on = done && may_live(job, states), twice = may_go_on;
     struct diagnose_request request = {.moving = moving};
     struct job_end end;
-    if (twice) {
-        sleep_for(wait);
-        done = ask_again(job, &states, &may_go_on);
-    }
+    if (twice)
+        done = wait_and_ask_again(job, &states, wait, &may_go_on);
     if (done)
-        find_changed(job, moving, &request.moving_count);
+        find_changed(job, states, moving, &request.moving_count);
     bool over = done && !may_go_on && request.moving_count > 0;
     request.states = states;
     if (watch_read_end(job, &end))
         request.end = &end;
-    done = done && (over || judge_open_job(diagnosis, text, job, &request, twice, moving, labels));
+    done = done && (over || judge_open_job(diagnosis, text, job, &request, twice, states, moving, labels));
     free(states);
     free(moving);
     if (over)

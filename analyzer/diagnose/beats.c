@@ -62,6 +62,31 @@ static void take_rows(struct world *world, const struct dump *writer, const stru
     }
 }
 
+static int compare_boots(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+bool beats_ask_the_living(struct world *world) {
+    const char **boots = malloc((world->dump_count + 1) * sizeof *boots);
+    size_t count = 0;
+    if (!boots)
+        return false;
+    for (uint32_t p = 0; p < world->dump_count; p++)
+        if (world->parties[p].process == PROCESS_RUNS && world->parties[p].dump->beat_count > 0)
+            boots[count++] = world->parties[p].dump->boot_id;
+    if (count > 0)
+        qsort(boots, count, sizeof *boots, compare_boots);
+    for (uint32_t p = 0; count > 0 && p < world->dump_count; p++) {
+        struct party *party = &world->parties[p];
+        const char *boot = party->dump->boot_id;
+        if (party->process == PROCESS_ELSEWHERE && party->seen_ns > 0 &&
+            bsearch(&boot, boots, count, sizeof *boots, compare_boots))
+            party->process = party->gone_ns > 0 ? PROCESS_GONE : PROCESS_RUNS;
+    }
+    free(boots);
+    return true;
+}
+
 bool beats_take_in(struct world *world) {
     struct numbered *all = malloc((world->dump_count + 1) * sizeof *all);
     if (!all)

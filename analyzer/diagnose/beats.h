@@ -11,4 +11,8 @@
 /* Fills `seen_ns` and `gone_ns` of the world's parties. Returns false when memory is short. */
 bool beats_take_in(struct world *world);
 
+/* Of processes on other hosts of which nothing is seen from here: where one that beats is known to live there, what it
+ * notes of them holds, and becomes their `process`. To be called after that. Returns false when memory is short. */
+bool beats_ask_the_living(struct world *world);
+
 #endif

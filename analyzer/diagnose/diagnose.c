@@ -757,7 +757,8 @@ bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct d
     *diagnosis = (struct diagnosis){.verdict = VERDICT_UNKNOWN};
     if (request->end)
         diagnosis->end = *request->end;
-    if (!world_build(&diagnosis->world, job, request->states) || !beats_take_in(&diagnosis->world))
+    if (!world_build(&diagnosis->world, job, request->states) || !beats_take_in(&diagnosis->world) ||
+        !beats_ask_the_living(&diagnosis->world))
         return false;
     diagnosis->suspended = is_stopped_as_a_whole(&diagnosis->world);
     if (request->moving_count > 0) {

@@ -362,22 +362,30 @@ static const char *doubt_of_end(const struct diagnosis *diagnosis) {
     return first_known ? "" : " If the job was making progress when it ended, nobody is to blame.";
 }
 
+/* Of those on other hosts that is all that is known. */
+static const char *name_of_end_of_all(const struct diagnosis *diagnosis) {
+    for (uint32_t p = 0; p < diagnosis->world.dump_count; p++)
+        if (diagnosis->world.parties[p].process == PROCESS_ELSEWHERE)
+            return "None of the processes is seen to live";
+    return "The processes are gone";
+}
+
 /* What is known of the end of a job whose processes are gone. */
 static void say_end(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
     const struct standing *standing = &diagnosis->standing;
-    const char *doubt = doubt_of_end(diagnosis);
+    const char *doubt = doubt_of_end(diagnosis), *gone = name_of_end_of_all(diagnosis);
     char oldest[SENTENCE] = "";
     if (standing->kind == STANDING_NONE) {
-        say(told, "The processes are gone: this is where they were when they ended.%s", doubt);
+        say(told, "%s: this is where they were when they ended.%s", gone, doubt);
         return;
     }
     append_oldest(oldest, sizeof oldest, diagnosis);
     if (diagnosis->stood_before_death)
-        say(told, "The processes are gone: when the first of them ended, %s.%s", oldest, doubt);
+        say(told, "%s: when the first of them ended, %s.%s", gone, oldest, doubt);
     else if (standing->kind == STANDING_UNTOLD && !standing->end_known)
-        say(told, "The processes are gone, and nothing tells how long they went on after that: %s.%s", oldest, doubt);
+        say(told, "%s, and nothing tells how long they went on after that: %s.%s", gone, oldest, doubt);
     else
-        say(told, "The processes are gone: when they ended, %s.%s", oldest, doubt);
+        say(told, "%s: when they ended, %s.%s", gone, oldest, doubt);
 }
 
 /* How the first process ended that is known to have, as far as that was noted or is in its dump. */

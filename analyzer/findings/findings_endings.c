@@ -235,6 +235,14 @@ static void add_ends(struct findings *findings, struct group_of_ranks *group, si
                  what[0] ? "; when last seen, " : "", what);
 }
 
+void findings_renew_endings(struct findings *findings, const struct job *job, const struct straggler_analysis *analysis,
+                            int64_t start_ns) {
+    for (size_t e = 0; e < sizeof endings / sizeof endings[0]; e++)
+        findings_drop(findings, endings[e].code);
+    findings_add_endings(findings, job, analysis, start_ns);
+    findings_sort(findings);
+}
+
 void findings_add_endings(struct findings *findings, const struct job *job, const struct straggler_analysis *analysis,
                           int64_t start_ns) {
     struct group_of_ranks group = {.job = job,

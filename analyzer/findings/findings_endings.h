@@ -12,5 +12,8 @@
 /* Adds a finding for each way of ending; `start_ns`: when the job began, on the common clock. */
 void findings_add_endings(struct findings *findings, const struct job *job, const struct straggler_analysis *analysis,
                           int64_t start_ns);
+/* The same again, where it has become known meanwhile who lives (job->ends). */
+void findings_renew_endings(struct findings *findings, const struct job *job, const struct straggler_analysis *analysis,
+                            int64_t start_ns);
 
 #endif

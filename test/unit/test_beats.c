@@ -116,6 +116,29 @@ static void expect_blamed(const struct diagnosis *diagnosis, enum verdict verdic
     assert_int_equal(diagnosis->culprits[0].party, 2);
 }
 
+/* Of a host that is not seen from here what a living process of it notes holds, and that of a dead one does not. */
+static void who_lives_on_another_host_is_told_by_who_beats_there(void **state) {
+    (void)state;
+    for (int alive = 0; alive < 2; alive++) {
+        struct scene scene;
+        make(&scene);
+        for (unsigned r = 0; r < RANKS; r++)
+            scene.states[r] = PROCESS_ELSEWHERE;
+        if (alive)
+            scene.states[1] = PROCESS_RUNS;
+        note(&scene, 1, 0, 5000, 0);
+        note(&scene, 1, 1, 5000, 0);
+        note(&scene, 1, 2, 1000, 3000);
+        const struct diagnosis *diagnosis = judge(&scene);
+        assert_int_equal(diagnosis->world.parties[0].process, alive ? PROCESS_RUNS : PROCESS_ELSEWHERE);
+        assert_int_equal(diagnosis->world.parties[2].process, alive ? PROCESS_GONE : PROCESS_ELSEWHERE);
+        assert_int_equal(diagnosis->verdict, alive ? VERDICT_DEAD_RANK : VERDICT_HANG); /* it stood already */
+        assert_int_equal(diagnosis->culprits[0].party, 2);
+        assert_int_equal(says(&scene, "None of the processes is seen to live"), !alive);
+        drop(&scene);
+    }
+}
+
 /* A tenth of a second is long where 20 ms are usual. */
 static void waits_are_as_old_as_all_are_known_to_have_lived(void **state) {
     (void)state;
@@ -281,6 +304,7 @@ static void a_job_that_missed_three_beats_was_stopped(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_that_missed_three_beats_was_stopped),
+        cmocka_unit_test(who_lives_on_another_host_is_told_by_who_beats_there),
         cmocka_unit_test(waits_are_as_old_as_all_are_known_to_have_lived),
         cmocka_unit_test(who_is_not_looked_after_may_have_been_gone),
         cmocka_unit_test(the_last_one_to_look_counts),
