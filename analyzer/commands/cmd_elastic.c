@@ -83,9 +83,9 @@ static double speedup_without(const struct session *session, uint32_t host) {
 /* The one that --drop-host names, else that of the costliest straggler; host_count where there is none. */
 static uint32_t find_host(const struct session *session, const char *wanted) {
     uint32_t hosts = (uint32_t)session->clock.host_count;
-    for (uint32_t host = 0; wanted && host < hosts; host++)
-        if (strcmp(name_of_host(session, host), wanted) == 0)
-            return host;
+    for (size_t d = 0; wanted && d < session->clock.dump_count; d++) /* containers of a host have names of their own */
+        if (strcmp(session->clock.dumps[d]->host, wanted) == 0)
+            return session->clock.host_of[d];
     for (size_t i = 0; !wanted && i < session->analysis.straggler_count; i++)
         for (uint32_t host = 0; host < hosts; host++)
             if (is_of_host(&session->analysis.stragglers[i], session, host))

@@ -3,6 +3,7 @@
 # commtap elastic: what it prints, what it refuses, and its advice on real jobs, whose slow rank is put on a host of its
 # own afterwards. Must not live here: the computation (test/unit/test_elastic.c, make check-elastic).
 import json
+import os
 import struct
 
 import pytest
@@ -116,6 +117,16 @@ def test_a_slow_host_is_evicted_where_a_smaller_job_is_faster(slow, tmp_path):
     speedups = [one["what_if_speedup"] for one in jobs.document("stragglers", slow)["stragglers"]]
     assert eviction["straggler_speedup"] == pytest.approx(max(speedups), rel=1e-6)
     assert eviction["text"].startswith("evict node2: ") and eviction["text"] in jobs.commtap("elastic", "-c", config, slow).stdout
+
+
+def test_a_host_is_known_by_all_names_of_its_containers(where, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("only root can name containers")
+    config = write_config(tmp_path, max_train_batch_size=12, micro_batch_sizes=[1])
+    script = f"hostname box-$OMPI_COMM_WORLD_RANK; exec {jobs.program('openmpi', 'train')} --steps 5"
+    jobs.run("openmpi", 2, ["unshare", "--uts", "sh", "-c", script], where)
+    for name in "box-0", "box-1":
+        assert elastic(config, "--drop-host", name, where)["eviction"]["leaving_gpus"] == 2
 
 
 def test_a_host_that_nobody_waits_for_stays(slow, tmp_path):
