@@ -55,7 +55,7 @@ static struct controlled opened(enum process_state state) {
 }
 
 static void give(struct controlled *process, enum order_kind kind, const char *text) {
-    assert_true(control_give(process, &(struct order){kind, text}));
+    assert_true(control_give(process, &(struct order){.kind = kind, .text = text}));
 }
 
 static bool is_paused(void) {
@@ -227,6 +227,12 @@ static void snapshots_are_counted(void **state) {
     give(&process, ORDER_SNAPSHOT, NULL);
     follow(&process, ORDER_SNAPSHOT, NULL);
     assert_int_equal(process.answer.epoch, epoch + 3);
+    /* two that went to others alone count here as well */
+    const struct order after_others = {.kind = ORDER_SNAPSHOT, .snapshots = process.wishes.snapshots + 2};
+    assert_true(control_give(&process, &after_others));
+    orders_look();
+    control_read(&process);
+    assert_int_equal(process.answer.epoch, epoch + 6);
     assert_int_equal(process.answer.refused, 0);
     struct order_wishes *wishes = &recorder.header->order_wishes;
     wishes->snapshots += 1000000000;
@@ -263,7 +269,7 @@ static void who_gives_orders_waits_for_others_and_not_for_ever(void **state) {
     (void)state;
     struct controlled first = opened(PROCESS_RUNS), second = opened(PROCESS_RUNS);
     assert_int_equal(flock(first.file, LOCK_EX), 0);
-    assert_false(control_give(&second, &(struct order){ORDER_PAUSE, NULL}));
+    assert_false(control_give(&second, &(struct order){.kind = ORDER_PAUSE}));
     assert_int_equal(second.state, ORDER_NOT_GIVEN);
     assert_non_null(strstr(second.trouble, "somebody else"));
     assert_int_equal(recorder.header->orders_waiting, 0);
@@ -298,7 +304,7 @@ static void what_takes_no_orders_says_why(void **state) {
         assert_int_equal(process.state, cases[i].state);
         assert_non_null(strstr(process.trouble, cases[i].why));
         assert_int_equal(process.file, -1);
-        assert_false(control_give(&process, &(struct order){ORDER_PAUSE, NULL}));
+        assert_false(control_give(&process, &(struct order){.kind = ORDER_PAUSE}));
         control_close(&process);
     }
     assert_int_equal(recorder.header->orders_waiting, 0);
