@@ -272,15 +272,38 @@ def test_stopped_rank(mpi, where):
     assert afterwards["collectives"] == result["collectives"]
 
 
+def children_of(pid):
+    """Its own, and theirs."""
+    own = [int(child) for task in pathlib.Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+    return own + [child for one in own for child in children_of(one)]
+
+
+@contextlib.contextmanager
+def undisturbed():
+    """What is woken by this process waits until it is done, as far as it may ask for that."""
+    before = os.sched_getscheduler(0), os.sched_getparam(0)
+    with contextlib.suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, *before)
+
+
 def test_a_job_that_is_killed_while_it_is_suspended_did_not_hang(mpi, where):
-    """As batch systems end what they have preempted. Longer than three beats."""
-    with hanging(mpi, "moves", where, way="run"):
+    """As batch systems end what they have preempted: the launcher is suspended, too, and all ranks end together. Longer
+    than three beats."""
+    with hanging(mpi, "moves", where, way="run") as process:
         time.sleep(3)  # the first beats
         pids = [process_of(where, rank) for rank in range(RANKS)]
-        for pid in pids:
+        launchers = [pid for pid in children_of(process.pid) if pid not in pids]
+        for pid in launchers + pids:
             os.kill(pid, signal.SIGSTOP)
         time.sleep(9)
-        for pid in pids:
+        with undisturbed():
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+        for pid in launchers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     result = diagnose(where)
