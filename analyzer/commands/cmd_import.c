@@ -57,11 +57,11 @@ static bool walk(struct readers *readers, struct import_source *source, struct j
 }
 
 /* What one rank's document lacks need not be the loss of the others'. */
-static void forget_document(struct readers *readers) {
+static void forget_document(struct readers *readers, const char *name) {
     readers->unreadable++;
     for (size_t i = 0; i < FORMATS; i++) {
         if (formats[i]->forget)
-            formats[i]->forget(readers->states[i]);
+            formats[i]->forget(readers->states[i], name);
         else
             readers->spoiled[i] = true;
     }
@@ -78,7 +78,7 @@ static bool read_document(struct readers *readers, struct import_source *source,
         snprintf(text, sizeof text, "at byte %llu: %s", (unsigned long long)error.offset,
                  exceeded[0] ? exceeded : error.text);
         complain_of_file(file, name, text);
-        forget_document(readers);
+        forget_document(readers, name);
         if (!exceeded[0])
             return true;
         limits_give_up(&readers->limits, text_before, kept_before);
@@ -94,7 +94,7 @@ static bool read_document(struct readers *readers, struct import_source *source,
     if (known)
         return !readers->limits.exceeded[0];
     complain_of_file(file, name, "nothing in it that can be imported");
-    forget_document(readers);
+    forget_document(readers, name);
     return !readers->limits.exceeded[0];
 }
 
@@ -102,7 +102,7 @@ static void read_file(struct readers *readers, const char *file) {
     struct import_source *source = source_open(file, &readers->limits);
     if (!source) {
         complain_of_file(file, NULL, regular_file_error(errno));
-        forget_document(readers);
+        forget_document(readers, file);
         return;
     }
     int next;
@@ -111,7 +111,7 @@ static void read_file(struct readers *readers, const char *file) {
             break;
     if (next < 0) {
         complain_of_file(file, source_document(source), source_error(source));
-        forget_document(readers);
+        forget_document(readers, source_document(source));
     }
     source_close(source);
 }

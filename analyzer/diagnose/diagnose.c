@@ -147,7 +147,7 @@ static enum culprit_state culprit_state_of(const struct diagnosis *diagnosis, ui
         return CULPRIT_BLOCKED;
     switch (diagnosis->wait_for_graph.parties[party].doing) {
     case DOING_UNKNOWN:
-        return diagnosis->world.parties[party].elsewhere ? CULPRIT_NOT_COLLECTED : CULPRIT_NO_DUMP;
+        return party_is_untold(&diagnosis->world.parties[party]) ? CULPRIT_NOT_COLLECTED : CULPRIT_NO_DUMP;
     case DOING_GONE:
         return CULPRIT_DEAD;
     case DOING_FINALIZE:
@@ -212,7 +212,7 @@ static uint8_t *find_sinks(struct diagnosis *diagnosis, bool *dead) {
         any |= is_sink(diagnosis, seen, p);
     for (uint32_t p = 0; p < diagnosis->world.party_count; p++) {
         seen[p] = any ? is_sink(diagnosis, seen, p) : seen[p] && waits_for_nobody(diagnosis, p);
-        *dead |= seen[p] && is_dead(&waits->parties[p]);
+        *dead |= seen[p] && is_dead(&waits->parties[p]) && !party_is_untold(&diagnosis->world.parties[p]);
     }
     return seen;
 }
@@ -333,13 +333,17 @@ static void blame_cycle(struct diagnosis *diagnosis) {
     }
 }
 
-/* Who waits for a message of which nothing tells whether anybody misses is not to blame. */
+/* Who waits for a message of which nothing tells whether anybody misses is not to blame. Nor is whoever is not on
+ * record here, as long as others are known not to have come. */
 static void blame_sinks(struct diagnosis *diagnosis, const uint8_t *sinks, bool dead) {
-    bool untold = false;
+    bool untold = false, known = false;
     diagnosis->verdict = dead ? VERDICT_DEAD_RANK : VERDICT_HANG;
+    for (uint32_t p = 0; p < diagnosis->world.party_count; p++)
+        known |= sinks[p] && !party_is_untold(&diagnosis->world.parties[p]) &&
+                 !diagnosis->wait_for_graph.parties[p].partner_untold;
     for (uint32_t p = 0; p < diagnosis->world.party_count; p++) {
         const struct party_state *state = &diagnosis->wait_for_graph.parties[p];
-        if (!sinks[p] || (dead && !is_dead(state)))
+        if (!sinks[p] || (dead && !is_dead(state)) || (known && party_is_untold(&diagnosis->world.parties[p])))
             continue;
         untold |= state->partner_untold;
         if (!state->partner_untold)
@@ -589,7 +593,7 @@ static bool others_went_on(const struct diagnosis *diagnosis) {
 static bool is_imported(const struct world *world) {
     bool imported = world->dump_count > 0;
     for (uint32_t p = 0; p < world->dump_count; p++)
-        imported &= world->parties[p].dump->lived_on_ms > 0;
+        imported &= world->parties[p].unread || world->parties[p].dump->lived_on_ms > 0;
     return imported;
 }
 

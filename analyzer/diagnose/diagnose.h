@@ -63,7 +63,8 @@ struct diagnosis {
     bool partner_untold;      /* unknown: all that is waited for ends with messages of which nothing tells who misses */
     bool left_by_exit;        /* unknown: all processes exited, without MPI_Finalize, and nobody waited for another */
     bool starting;            /* unknown: all on record are in MPI_Init, and who is missing may just not have begun */
-    bool uncollected;         /* unknown: all who are waited for have dumps that lie on their nodes still */
+    bool uncollected;         /* unknown: all who are waited for have dumps that lie on their nodes still, or that
+                                 hold nothing since it could not be read */
     bool may_come_back;       /* a hang: those waited for are, or were, away, no longer than work may be */
     struct mismatch mismatch; /* of a desync */
     struct job_end end;       /* of the request; nothing known where that has none */

@@ -26,7 +26,7 @@ enum doing {
     DOING_FINALIZE,
     DOING_FINISHED, /* MPI_Finalize has returned */
     DOING_GONE,     /* exited, aborted, or dead while others live */
-    DOING_UNKNOWN,  /* no dump */
+    DOING_UNKNOWN,  /* no dump, or nothing in it could be read */
 };
 
 /* Why a process is gone. */

@@ -157,7 +157,7 @@ static void read_threads(struct builder *b, uint32_t p) {
 static void read_party(struct builder *b, uint32_t p) {
     const struct party *party = &b->world->parties[p];
     struct party_state *state = &b->waits->parties[p];
-    if (!party->dump) {
+    if (!party->dump || party->unread) {
         state->doing = DOING_UNKNOWN;
         return;
     }

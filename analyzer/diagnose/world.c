@@ -15,6 +15,15 @@ enum { READ_TRIES = 64 };
 
 /* ---- parties --------------------------------------------------------------------------------- */
 
+bool party_is_untold(const struct party *party) {
+    return party->elsewhere || party->unread;
+}
+
+/* No process wrote it, and there was nothing to write. */
+static bool is_unread(const struct dump_header *header) {
+    return header->pid == 0 && header->state & STATE_SWITCHED_OFF;
+}
+
 static bool build_parties(struct world *world, const struct job *job, const enum process_state *states) {
     world->dump_count = (uint32_t)job->count;
     world->party_count = (uint32_t)(job->count + job->missing_count);
@@ -25,8 +34,10 @@ static bool build_parties(struct world *world, const struct job *job, const enum
         return false;
     memset(world->party_of_rank, 0xff, (world->rank_count + 1) * sizeof *world->party_of_rank);
     for (size_t d = 0; d < job->count; d++)
-        world->parties[d] =
-            (struct party){.rank = job->dumps[d]->header->rank, .dump = job->dumps[d], .process = states[d]};
+        world->parties[d] = (struct party){.rank = job->dumps[d]->header->rank,
+                                           .dump = job->dumps[d],
+                                           .unread = is_unread(job->dumps[d]->header),
+                                           .process = states[d]};
     for (size_t m = 0; m < job->missing_count; m++)
         world->parties[job->count + m] = (struct party){
             .rank = job->missing[m],

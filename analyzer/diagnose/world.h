@@ -17,6 +17,7 @@ struct party {
     int32_t rank;            /* world rank, RANK_UNKNOWN */
     const struct dump *dump; /* NULL: it left none */
     const char *elsewhere;   /* the host on which its dump lies, which has not been collected; NULL: that is not told */
+    bool unread;             /* imported: nothing of what it recorded could be read */
     enum process_state process;
     int64_t seen_ns; /* when it was last noted to live; 0: nobody did */
     int64_t gone_ns; /* when it was first noted not to; 0: never. Both CLOCK_MONOTONIC of its host (beats.h) */
@@ -51,6 +52,9 @@ struct world {
     bool crowded;               /* ranks outnumber the processors of a host */
     uint64_t members_looked_at; /* private */
 };
+
+/* Whether there are records of what it did, which are not here, or cannot be read. */
+bool party_is_untold(const struct party *party);
 
 /* Takes in a job's dumps; `states` is per dump. Communicators whose uid may differ between ranks are left out. Returns
  * false when memory is short; the caller frees with world_free in every case. The job must outlive it. */

@@ -255,7 +255,8 @@ static void say_awaited(const struct diagnosis *diagnosis, const struct culprit 
         reason = "left no dump: it never started, was not recorded, or its dump was not collected";
         break;
     case CULPRIT_NOT_COLLECTED:
-        reason = "its dump lies on its node still: what it does is not known here";
+        reason = party->unread ? "nothing in its file could be read: what it did is not known"
+                               : "its dump lies on its node still: what it does is not known here";
         break;
     case CULPRIT_DEAD:
         reason = state->gone == GONE_ABORTED ? "called MPI_Abort"

@@ -135,12 +135,56 @@ static void say_why_it_stays(struct diagnosis_text *told, const struct diagnosis
     say(told, "%s though all %s have come%s.", waiting, stalled->needed ? "neighbours" : "members", why);
 }
 
+/* Moves those of whom nothing is on record to the end. Returns how many are on record. */
+static size_t move_untold_back(const struct diagnosis *diagnosis, int32_t *ranks, size_t count, int32_t *untold) {
+    size_t known = 0, unknown = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t party = diagnosis->world.party_of_rank[ranks[i]];
+        if (party != NOBODY && party_is_untold(&diagnosis->world.parties[party]))
+            untold[unknown++] = ranks[i];
+        else
+            ranks[known++] = ranks[i];
+    }
+    memcpy(ranks + known, untold, unknown * sizeof *ranks);
+    return known;
+}
+
+/* "ranks 0, 3 wait; rank 2 never began it; whether rank 1 did is not known" */
+static void say_missing(struct diagnosis_text *told, const struct diagnosis *diagnosis, const struct stalled *stalled,
+                        const char *waiting, int32_t *ranks, size_t count) {
+    const struct world *world = &diagnosis->world;
+    char who[LIST], text[SENTENCE] = "";
+    int32_t *untold = malloc((count + 1) * sizeof *untold);
+    if (!untold) {
+        told->no_memory = true;
+        return;
+    }
+    size_t known = move_untold_back(diagnosis, ranks, count, untold);
+    if (known > 0) {
+        say_ranks(who, sizeof who, ranks, known);
+        phrase(text, sizeof text, "; %s never %s it", who,
+               stalled->device    ? "began"
+               : stalled->started ? "started"
+                                  : "entered");
+    }
+    if (known < count) {
+        say_ranks(who, sizeof who, ranks + known, count - known);
+        phrase(text, sizeof text, "; whether %s %s is not known%s", who,
+               known > 0         ? "did"
+               : stalled->device ? "began it"
+                                 : "came to it",
+               world->parties[world->party_of_rank[ranks[known]]].unread ? ": nothing in the file could be read" : "");
+    }
+    say(told, "%s%s.", waiting, text);
+    free(untold);
+}
+
 /* Who waits in it, and who is missing and how far those came. */
 static void say_stalled(struct diagnosis_text *told, struct diagnosis *diagnosis, const struct stalled *stalled) {
     size_t most = (size_t)stalled->communicator->side_size[0] + stalled->communicator->side_size[1] + 1, count = 0;
     size_t room = diagnosis->wait_for_graph.count > most ? diagnosis->wait_for_graph.count : most;
     int32_t *ranks = calloc(room, sizeof *ranks);
-    char what[LIST], who[LIST], missing[LIST];
+    char what[SENTENCE], who[LIST], missing[LIST];
     if (!ranks) {
         told->no_memory = true;
         return;
@@ -153,18 +197,13 @@ static void say_stalled(struct diagnosis_text *told, struct diagnosis *diagnosis
     bool one = count == 1;
     what[0] = '\0';
     phrase_stalled(what, sizeof what, stalled);
+    phrase(what, sizeof what, ": %s %s", who, one ? "waits" : "wait");
     count = stalled_ranks(diagnosis, stalled, true, ranks, most);
     if (count > 0) {
-        say_ranks(missing, sizeof missing, ranks, count);
-        say(told, "%s: %s %s; %s never %s it.", what, who, one ? "waits" : "wait", missing,
-            stalled->device    ? "began"
-            : stalled->started ? "started"
-                               : "entered");
+        say_missing(told, diagnosis, stalled, what, ranks, count);
     } else if (stalled->missing > 0) {
-        say(told, "%s: %s %s; %" PRIu32 " members that left no dump are missing.", what, who, one ? "waits" : "wait",
-            stalled->missing);
+        say(told, "%s; %" PRIu32 " members that left no dump are missing.", what, stalled->missing);
     } else {
-        phrase(what, sizeof what, ": %s %s", who, one ? "waits" : "wait");
         say_why_it_stays(told, diagnosis, stalled, what);
         if (say_who_is_through(diagnosis, stalled, ranks, missing, sizeof missing))
             say(told, "Through it on the GPU: %s.", missing);
@@ -256,7 +295,7 @@ static void say_other_waits(struct diagnosis_text *told, const struct diagnosis 
 
 static const char *host_of(const struct diagnosis *diagnosis, uint32_t party) {
     const struct dump *dump = diagnosis->world.parties[party].dump;
-    return dump ? dump->host : "";
+    return dump && !diagnosis->world.parties[party].unread ? dump->host : "";
 }
 
 static void say_culprits(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
@@ -425,14 +464,20 @@ static void say_uncollected(struct diagnosis_text *told, const struct diagnosis 
     char who[LIST] = "";
     uint32_t *parties = calloc(diagnosis->culprit_count + 1, sizeof *parties);
     const char *host = diagnosis->world.parties[diagnosis->culprits[0].party].elsewhere;
-    bool many = diagnosis->culprit_count > 1, other_hosts = false;
+    bool many = diagnosis->culprit_count > 1, other_hosts = false, unread = false;
     for (size_t i = 0; parties && i < diagnosis->culprit_count; i++) {
-        const uint32_t party = parties[i] = diagnosis->culprits[i].party;
-        other_hosts |= strcmp(diagnosis->world.parties[party].elsewhere, host) != 0;
+        const struct party *party = &diagnosis->world.parties[parties[i] = diagnosis->culprits[i].party];
+        unread |= party->unread;
+        other_hosts |= host && party->elsewhere && strcmp(party->elsewhere, host) != 0;
     }
     if (parties)
         say_parties(diagnosis, who, sizeof who, parties, diagnosis->culprit_count);
     free(parties);
+    if (unread) {
+        say(told, "unknown: the others wait for %s, of which nothing is known: nothing in %s could be read.", who,
+            many ? "their files" : "its file");
+        return;
+    }
     say(told,
         "unknown: the others wait for %s, whose dump%s %s on %s%s and %s not been collected: commtap-collect fetches "
         "%s.",
@@ -530,7 +575,8 @@ static void say_all(struct diagnosis_text *told, struct diagnosis *diagnosis, co
         say_fine(told, diagnosis, request);
         if (diagnosis->standing.kind == STANDING_UNTOLD || diagnosis->uncollected) {
             say_collectives(told, diagnosis);
-            say_end(told, diagnosis);
+            if (!request->settled)
+                say_end(told, diagnosis);
         }
         say_first_gone(told, diagnosis);
         return;

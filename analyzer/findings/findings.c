@@ -224,7 +224,8 @@ static void add_lost_calls(struct findings *findings, const struct job *job) {
                                                     : "their tables found no room in the dumps, or were full");
 }
 
-static void add_recording(struct findings *findings, const struct job *job, const struct straggler_analysis *analysis) {
+/* Of imports it is those of which nothing could be read. */
+static void add_switched_off(struct findings *findings, const struct job *job) {
     const struct dump *first_off = NULL;
     size_t off = 0;
     for (size_t d = 0; d < job->process_count; d++)
@@ -232,10 +233,18 @@ static void add_recording(struct findings *findings, const struct job *job, cons
             first_off = first_off ? first_off : job->processes[d];
             off++;
         }
-    if (off > 0)
+    if (off > 0 && first_off->header->pid == 0)
+        findings_add(findings, FINDING_SWITCHED_OFF,
+                     "nothing is known of what %zu rank%s did (%s: %s): no figure holds it.", off, off > 1 ? "s" : "",
+                     rank_text(first_off->header->rank).text, first_off->trouble);
+    else if (off > 0)
         findings_add(findings, FINDING_SWITCHED_OFF,
                      "recording switched itself off on %zu rank%s (%s: %s): figures end there.", off,
                      off > 1 ? "s" : "", rank_text(first_off->header->rank).text, first_off->trouble);
+}
+
+static void add_recording(struct findings *findings, const struct job *job, const struct straggler_analysis *analysis) {
+    add_switched_off(findings, job);
     add_places(findings, job);
     add_kept(findings, job);
     add_lost_calls(findings, job);

@@ -186,6 +186,8 @@ const char *totals_lack(const struct job *job) {
         imported |= job->dumps[d]->header->pid == 0;
         damaged |= job->dumps[d]->problems.count > 0;
     }
+    if (states & STATE_SWITCHED_OFF && imported)
+        return "hold every call of the ranks that could be read";
     if (states & STATE_SWITCHED_OFF)
         return "end where recording was switched off";
     if (job->losses.of[LOSS_OPERATIONS] > 0 || job->losses.of[LOSS_TABLES] > 0)

@@ -38,7 +38,9 @@ struct flight {
     size_t group_count;
     struct trace trace; /* of the documents so far */
     bool reading, listed, no_memory, repeated;
-    size_t dropped;
+    size_t dropped, dropped_before; /* before the present document */
+    int32_t *unread;                /* ranks of documents that cannot be read */
+    size_t unread_count;
     char newer[FLIGHT_NAME];   /* a version that is not known, empty: there was none */
     char unknown[FLIGHT_NAME]; /* the first operation of no known kind */
     int32_t *named;            /* RANKS_NAMED: members as they are read */
@@ -77,6 +79,7 @@ static void end(void *state) {
     forget_groups(flight);
     flight_document_free(&flight->document);
     free(flight->named);
+    free(flight->unread);
     trace_free(&flight->trace);
     free(flight);
 }
@@ -232,14 +235,30 @@ static bool add_traced_rank(struct flight *flight, int32_t rank, const char *nam
         place->first_record = flight->document.entries[0].record;
         place->last_record = flight->document.entries[flight->document.count - 1].record;
     }
-    return flight_document_launches(&flight->document, rank, place_event, flight);
+    size_t before = flight->trace.event_count;
+    if (!flight_document_launches(&flight->document, rank, place_event, flight))
+        return false;
+    flight->trace.ranks[rank].unread = flight->trace.event_count == before && flight->dropped > flight->dropped_before;
+    return true;
 }
 
-static void forget(void *state) {
-    struct flight *flight = state;
+static void begin_document(struct flight *flight) {
     forget_groups(flight);
     flight_document_clear(&flight->document);
     flight->reading = flight->listed = false;
+    flight->dropped_before = flight->dropped;
+}
+
+static void forget(void *state, const char *name) {
+    struct flight *flight = state;
+    int32_t rank = parse_rank(name);
+    begin_document(flight);
+    if (rank < 0 || rank >= TRACE_RANKS_MOST)
+        return;
+    if (limits_keep(flight->limits, 2 * sizeof rank) && grow_list(flight->unread, flight->unread_count))
+        flight->unread[flight->unread_count++] = rank;
+    else
+        flight->no_memory = true;
 }
 
 static bool document(void *state, const char *name, int64_t written_ns) {
@@ -249,8 +268,22 @@ static bool document(void *state, const char *name, int64_t written_ns) {
     bool any = flight->reading && told && rank >= 0 && rank < TRACE_RANKS_MOST;
     if (any && !add_traced_rank(flight, rank, name, written_ns))
         flight->no_memory = true;
-    forget(flight);
+    begin_document(flight);
     return any;
+}
+
+/* Ranks that groups list, and whose own documents tell nothing: they may have done anything. */
+static bool mark_unread(const struct flight *flight, struct trace *trace) {
+    for (size_t i = 0; i < flight->unread_count; i++) {
+        int32_t rank = flight->unread[i];
+        if (rank >= trace->world_size || trace->ranks[rank].seen)
+            continue;
+        if (!trace_see_rank(trace, rank))
+            return false;
+        trace->ranks[rank].unread = true;
+        trace->ranks[rank].host = (uint32_t)rank;
+    }
+    return true;
 }
 
 static void note_what_is_odd(const struct flight *flight, struct trace *trace) {
@@ -272,7 +305,7 @@ static const char *finish(void *state, struct trace *trace, size_t *dropped) {
     *dropped = flight->dropped;
     *trace = flight->trace;
     flight->trace = (struct trace){0};
-    if (!flight_order(trace))
+    if (!mark_unread(flight, trace) || !flight_order(trace))
         return strerror(ENOMEM);
     note_what_is_odd(flight, trace);
     return trace->event_count > 0 ? NULL : "no entry of a process group whose ranks are listed";

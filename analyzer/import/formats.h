@@ -23,9 +23,9 @@ struct import_format {
     /* A document ended; `name` is its. Returns true when there was something in it for this format; it is then part of
      * what `finish` makes. */
     bool (*document)(void *state, const char *name, int64_t written_ns);
-    /* The present document cannot be read: nothing of it remains. NULL where pieces cannot be taken back: nothing of
-     * that format can be imported then. */
-    void (*forget)(void *state);
+    /* The present document, `name`, cannot be read: nothing of it remains. NULL where pieces cannot be taken back:
+     * nothing of that format can be imported then. */
+    void (*forget)(void *state, const char *name);
     /* Makes the trace. Returns NULL, or what stands in the way. `dropped` counts events that were not understood. */
     const char *(*finish)(void *state, struct trace *trace, size_t *dropped);
     void (*end)(void *state);

@@ -468,7 +468,8 @@ static void drop_last(struct kineto *kineto) {
     free_rank(&kineto->ranks.items[--kineto->ranks.count]);
 }
 
-static void forget(void *state) {
+static void forget(void *state, const char *name) {
+    (void)name;
     struct kineto *kineto = state;
     if (kineto->reading)
         drop_last(kineto);

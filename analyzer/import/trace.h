@@ -68,6 +68,7 @@ struct trace_event {
 
 struct trace_rank {
     bool seen;                         /* some document is about it */
+    bool unread;                       /* ... of which nothing could be read: what the rank did is not known */
     bool tells_start;                  /* of operations that have not ended, whether they have started */
     bool lost;                         /* its first operations are not there */
     bool only_open;                    /* what had ended is not there */

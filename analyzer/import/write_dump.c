@@ -152,6 +152,10 @@ static void fill_header(const struct dump_image *image, const struct plan *plan)
     header->section_bytes = sizeof(struct section);
     header->record_bytes = sizeof(struct record);
     header->state = STATE_ACTIVE | STATE_INITIALISED;
+    if (rank->unread) {
+        header->state |= STATE_SWITCHED_OFF;
+        snprintf(header->trouble, sizeof header->trouble, "nothing in its file could be read");
+    }
     if (!plan->trace->running)
         header->state |= STATE_FINALISED | STATE_EXITED;
     snprintf(header->run_id, sizeof header->run_id, "import-%016" PRIx64, plan->run);
@@ -259,12 +263,17 @@ static size_t definition_bytes(const struct trace_communicator *communicator) {
            align_up(sizeof(struct communicator_name_definition) + strlen(communicator->name), 16);
 }
 
+/* The rank's place in a communicator, as far as it is known what it did there; else -1. */
+static int32_t own_place(const struct plan *plan, const struct trace_communicator *communicator) {
+    return plan->trace->ranks[plan->rank].unread ? -1 : trace_member(communicator, plan->rank);
+}
+
 /* Local indices are the trace's. Returns where the next definition goes. */
 static uint8_t *define_communicators(const struct dump_image *image, const struct plan *plan) {
     uint8_t *at = contents(image, PART_DEFINITIONS);
     for (size_t i = 0; i < plan->trace->communicator_count; i++) {
         const struct trace_communicator *communicator = &plan->trace->communicators[i];
-        int32_t own = trace_member(communicator, plan->rank);
+        int32_t own = own_place(plan, communicator);
         if (own < 0)
             continue;
         struct communicator_definition *definition = (struct communicator_definition *)at;
@@ -323,7 +332,7 @@ static void note_launch(struct progress *row, const struct plan *plan, size_t nu
 static void raise_to_open(const struct plan *plan, struct progress *rows, const uint64_t *first_open) {
     for (size_t c = 0; c < plan->trace->communicator_count; c++) {
         struct progress *row = &rows[c];
-        bool member = trace_member(&plan->trace->communicators[c], plan->rank) >= 0;
+        bool member = own_place(plan, &plan->trace->communicators[c]) >= 0;
         uint64_t ended = first_open[c] < UINT64_MAX         ? first_open[c]
                          : plan->trace->only_open && member ? plan->open_from[c]
                                                             : UINT64_MAX;
@@ -671,7 +680,7 @@ static bool plan_sizes(struct plan *plan, const struct trace_event **sorted, siz
     size_t definitions = 0,
            records = plan->event_count * (1 + (size_t)plan->trace->device) + plan->mark_count + plan->sample_count;
     for (size_t i = 0; i < plan->trace->communicator_count; i++)
-        if (trace_member(&plan->trace->communicators[i], plan->rank) >= 0)
+        if (own_place(plan, &plan->trace->communicators[i]) >= 0)
             definitions += definition_bytes(&plan->trace->communicators[i]);
     definitions += write_stacks(NULL, plan->trace, plan->events, plan->event_count, plan->stacks);
     plan->ring_records = 64;
@@ -801,7 +810,7 @@ static void find_span(const struct trace *trace, struct plan *plan) {
     plan->base_ns = plan->from_ns - LEAD_NS;
 }
 
-/* Returns how many were written, -1 with errno set. */
+/* Returns how many were written that tell something, -1 with errno set. */
 static int write_ranks(const struct trace *trace, struct plan *plan, const char *directory) {
     int written = 0;
     size_t at = 0, mark = 0, sample = 0;
@@ -827,7 +836,7 @@ static int write_ranks(const struct trace *trace, struct plan *plan, const char 
             continue;
         if (write_rank(plan, directory) != 0)
             return -1;
-        written++;
+        written += !trace->ranks[rank].unread;
     }
     return written;
 }

@@ -631,7 +631,60 @@ def test_one_rank_that_cannot_be_read_does_not_lose_the_others(tmp_path):
         (tmp_path / f"trace_rank_{rank}").write_bytes(whole[:-40] if rank == 1 else whole)
     done = run_import(*(tmp_path / f"trace_rank_{rank}" for rank in range(3)), "-o", tmp_path / "out")
     assert "trace_rank_1: at byte" in done.stderr and "left out: 1 documents" in done.stdout
-    assert [row["rank"] for row in analyse("report", tmp_path / "out")["ranks"]] == [0, 2]
+    report = analyse("report", tmp_path / "out")
+    assert [row["rank"] for row in report["ranks"]] == [0, 1, 2]
+    assert "nothing is known of what 1 rank did (rank 1" in " ".join(f["text"] for f in report["findings"])
+
+
+def write_recorders(folder, documents):
+    """Of each rank; bytes are a file's whole content."""
+    folder.mkdir(parents=True)
+    for rank, document in enumerate(documents):
+        content = document if isinstance(document, bytes) else json.dumps(document).encode()
+        (folder / f"nccl_trace_rank_{rank}").write_bytes(content)
+    return folder
+
+
+def diagnosis_of(tmp_path, documents):
+    """The JSON, and the text in one line."""
+    run_import(write_recorders(tmp_path / "given", documents), "-o", tmp_path / "out")
+    said = jobs.commtap("diagnose", tmp_path / "out", codes=(0, 1)).stdout
+    return analyse("diagnose", tmp_path / "out"), " ".join(said.split())
+
+
+def reached(*states, ranks="[0, 1, 2]"):
+    """A recorder whose rank came as far as these states of its collectives 1, 2, ... say."""
+    return flight([{**entry(n, state), "time_discovered_started_ns": None if state == "scheduled" else 1}
+                   for n, state in enumerate(states, 1)], ranks)
+
+
+def malformed(document, **changes):
+    return {**document, "entries": [{**one, **changes} for one in document["entries"]]}
+
+
+WAITING, AWAY = reached("completed", "started"), reached("completed")
+UNREAD = {
+    "pickle that names": pickle.dumps({"entries": [os.system]}, protocol=2),
+    "cut": json.dumps(WAITING).encode()[:-9],
+    "empty": b"",
+    "entries in a dictionary": {**WAITING, "entries": {"0": WAITING["entries"][0]}},
+    "groups in a list": {**WAITING, "pg_config": list(WAITING["pg_config"].values())},
+    "no names": malformed(WAITING, profiling_name=None),
+    "numbers that are none": malformed(WAITING, collective_seq_id="second"),
+    "ranks that are none": {**WAITING, "pg_config": {"0": {"desc": "default_pg", "ranks": "many"}}},
+}
+
+
+@pytest.mark.parametrize("what", UNREAD)
+def test_a_recorder_that_cannot_be_read_accuses_nobody(what, tmp_path):
+    """Rank 1's says nothing: rank 2, which is known not to have come, is named; alone rank 1 is unknown, not dead."""
+    found, text = diagnosis_of(tmp_path / "two", [WAITING, UNREAD[what], AWAY])
+    assert (found["verdict"], [culprit["rank"] for culprit in found["culprits"]]) == ("hang", [2])
+    assert "rank 2 never began it; whether rank 1 did is not known: nothing in the file could be read." in text
+    found, text = diagnosis_of(tmp_path / "one", [WAITING, UNREAD[what], WAITING])
+    assert found["verdict"] == "unknown"
+    assert [(c["rank"], c["state"]) for c in found["culprits"]] == [(1, "not_collected")]
+    assert "wait for rank 1, of which nothing is known" in text and "dead" not in text
 
 
 def test_a_complete_flight_recorder_does_not_tell_how_the_job_ended(tmp_path):
