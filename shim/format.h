@@ -429,6 +429,10 @@ enum record_kind {
                tag = its place among them (0, 1, ...), op = how many they are. All else as in that record */
     RECORD_AWAITED = 15, /* since 2.10: the same before MPI_Win_start is called, t0 = t1 = its enter: whom it waits for
                             while it has not returned. A call that did return has its PARTNER records */
+    RECORD_TOLD = 16, /* since 2.13, imports: what the other tool told beside of an operation that had not ended, right
+                         before its POST record and with its op, comm and times: seq = the number that it gave it,
+                         SEQ_NONE: none; bytes = size of what it puts out, where that does not fit what it takes in,
+                         else BYTES_UNKNOWN; result: TOLD_BEGUN or 0 */
 };
 
 /* The loop around two polls takes less; what takes longer is work of the program's own. */
@@ -489,6 +493,10 @@ struct record {
 
 /* Of a collective on a window (MPI_Win_fence): nobody leaves it before all have entered. 0: that need not be so. */
 #define FENCE_IS_BARRIER 1u
+
+/* Of a TOLD record: the operation was seen to begin. Where others are TOLD, what has none did not end either, but was
+ * not seen to begin. */
+#define TOLD_BEGUN 1u
 
 /* What repeats from record to record, in a record's words and order (DEFINITION_TEMPLATE). */
 struct record_template {

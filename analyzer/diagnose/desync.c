@@ -105,6 +105,16 @@ static bool take_pending(const struct dump *dump, uint32_t local, uint64_t seq, 
     return false;
 }
 
+/* The record right before that of a collective is what an import tells beside. */
+static void take_told(struct signature *signature, const struct record *record) {
+    if (!record || record->kind != RECORD_TOLD)
+        return;
+    signature->told = true;
+    signature->begun = record->result == TOLD_BEGUN;
+    signature->unfit = record->bytes != BYTES_UNKNOWN;
+    signature->bytes_out = record->bytes;
+}
+
 static bool read_record(const struct dump *dump, uint32_t local, uint64_t seq, struct signature *signature) {
     struct record_reader reader;
     for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
@@ -124,6 +134,7 @@ static bool read_record(const struct dump *dump, uint32_t local, uint64_t seq, s
                                             .redop = r->redop,
                                             .recorded = true,
                                             .stack = r->stack};
+            take_told(signature, t - 1 > l->first_ticket ? record_reader_at(&reader, t - 2) : NULL);
             return signature->call != NULL;
         }
     }
@@ -402,6 +413,40 @@ bool desync_find(struct mismatch *mismatch, struct world *world) {
     return done;
 }
 
+bool mismatch_of_sizes(struct mismatch *mismatch, const struct world *world, struct shared_communicator *communicator,
+                       uint64_t seq) {
+    uint32_t count = communicator->present_count, *parties = malloc((count + 1) * sizeof *parties);
+    struct mismatch found = {.communicator = communicator, .from_seq = seq, .to_seq = seq, .unfit = true};
+    if (!parties)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct membership *member = &communicator->present[i];
+        struct signature signature = signature_of(world, member, seq);
+        if ((signature.unfit ? found.other_count : found.expected_count) == 0)
+            *(signature.unfit ? &found.other : &found.expected) = signature;
+        found.total_in += signature.bytes;
+        found.total_out += signature.bytes_out;
+        if (signature.unfit)
+            parties[count - ++found.other_count] = member->party;
+        else
+            parties[found.expected_count++] = member->party;
+    }
+    if (found.other_count == 0) {
+        free(parties);
+        return true;
+    }
+    for (uint32_t *first = parties + found.expected_count, *last = parties + count - 1; first < last; first++, last--) {
+        uint32_t party = *first; /* they came from the end on */
+        *first = *last;
+        *last = party;
+    }
+    found.parties = parties;
+    found.other_party = parties[found.expected_count];
+    found.expected_party = parties[0];
+    *mismatch = found;
+    return true;
+}
+
 bool mismatch_of_message(struct mismatch *mismatch, struct shared_communicator *communicator, uint32_t seq,
                          uint32_t sender, const struct signature *sent, uint32_t receiver,
                          const struct signature *received) {
@@ -417,6 +462,7 @@ bool mismatch_of_message(struct mismatch *mismatch, struct shared_communicator *
                                   .expected_count = 1,
                                   .other_count = 1,
                                   .message = true,
+                                  .number = SEQ_NONE,
                                   .tie = true,
                                   .expected = *sent,
                                   .other = *received,

@@ -15,7 +15,10 @@ struct signature {
     uint64_t bytes;               /* BYTES_UNKNOWN */
     int32_t root;                 /* PEER_NONE: has none */
     uint8_t dtype, redop;
-    bool recorded; /* dtype and redop are known */
+    bool recorded;      /* dtype and redop are known */
+    bool told, begun;   /* imported, and had not ended: was it seen to begin? */
+    bool unfit;         /* ... what it puts out has a size that does not fit `bytes`: */
+    uint64_t bytes_out; /* this one */
     uint32_t stack;
     const struct call_name *refused; /* a call of its rank that returned an error just before it, NULL = none */
 };
@@ -25,8 +28,12 @@ struct mismatch {
     uint64_t from_seq, to_seq; /* the first differing collective is one of these; equal: it is this one */
     uint32_t *parties;         /* of members that can be compared there, by side: the expected ones first */
     size_t expected_count, other_count;
-    bool message;                     /* it is a message that its sender and its receiver take for different sizes */
-    bool tie;                         /* as many on one side as on the other: neither is expected */
+    bool message;    /* it is a message that its sender and its receiver take for different sizes */
+    uint32_t number; /* ... which the recorder of `number_party` calls so, SEQ_NONE: none does */
+    uint32_t number_party;
+    bool unfit;                   /* all called the same, with sizes that do not fit: those of the other side, or all */
+    uint64_t total_in, total_out; /* ... of all members */
+    bool tie;                     /* as many on one side as on the other: neither is expected */
     struct signature expected, other; /* of the first of each side */
     uint32_t other_party;             /* whose `other` is */
     uint32_t expected_party;
@@ -39,6 +46,9 @@ bool desync_find(struct mismatch *mismatch, struct world *world);
 bool mismatch_of_message(struct mismatch *mismatch, struct shared_communicator *communicator, uint32_t seq,
                          uint32_t sender, const struct signature *sent, uint32_t receiver,
                          const struct signature *received);
+/* The collective that all members are in: whether it has sizes that do not fit. False: memory is short. */
+bool mismatch_of_sizes(struct mismatch *mismatch, const struct world *world, struct shared_communicator *communicator,
+                       uint64_t seq);
 void mismatch_free(struct mismatch *mismatch);
 
 /* The collective number `seq` as a member called it, from its slots, pending operations and rings. */

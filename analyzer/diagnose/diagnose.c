@@ -458,11 +458,25 @@ static bool find_unequal_message(struct diagnosis *diagnosis) {
             .call = wait->call, .bytes = wait->bytes, .root = PEER_NONE, .stack = wait->stack};
         const struct signature other = {
             .call = wait->other_call, .bytes = wait->other_bytes, .root = PEER_NONE, .stack = wait->other_stack};
-        return mismatch_of_message(&diagnosis->mismatch, wait->communicator, wait->seq,
-                                   sends ? wait->party : wait->peer_party, sends ? &own : &other,
-                                   sends ? wait->peer_party : wait->party, sends ? &other : &own);
+        bool done = mismatch_of_message(&diagnosis->mismatch, wait->communicator, wait->seq,
+                                        sends ? wait->party : wait->peer_party, sends ? &own : &other,
+                                        sends ? wait->peer_party : wait->party, sends ? &other : &own);
+        diagnosis->mismatch.number = wait->number;
+        diagnosis->mismatch.number_party = wait->party;
+        return done;
     }
     return true;
+}
+
+/* A collective that all have come to, and that cannot end as they called it. */
+static bool find_unfit_sizes(struct diagnosis *diagnosis) {
+    const struct wait_for_graph *waits = &diagnosis->wait_for_graph;
+    bool done = true;
+    for (size_t i = 0; done && i < waits->stalled_count && !diagnosis->mismatch.communicator; i++)
+        if (waits->stalled[i].device && waits->stalled[i].missing == 0)
+            done = mismatch_of_sizes(&diagnosis->mismatch, &diagnosis->world, waits->stalled[i].communicator,
+                                     waits->stalled[i].seq);
+    return done;
 }
 
 static bool judge_waits(struct diagnosis *diagnosis) {
@@ -472,7 +486,7 @@ static bool judge_waits(struct diagnosis *diagnosis) {
     /* a job may come to its end with it, and wrong results */
     if (diagnosis->mismatch.communicator && !anybody_waits(diagnosis) && collectives_failed(diagnosis))
         mismatch_free(&diagnosis->mismatch);
-    if (!diagnosis->mismatch.communicator && !find_unequal_message(diagnosis))
+    if (!diagnosis->mismatch.communicator && (!find_unequal_message(diagnosis) || !find_unfit_sizes(diagnosis)))
         return false;
     if (diagnosis->mismatch.communicator) {
         blame_mismatch(diagnosis);

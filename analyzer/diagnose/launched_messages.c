@@ -39,6 +39,7 @@ struct reading {
     uint32_t party;
     struct horizon *horizons; /* by local index */
     uint32_t oldest;          /* launches up to this one have ended */
+    uint32_t newest_op;       /* of the newest entry's record */
     bool open, no_memory;
     struct entry *entries;
     size_t count;
@@ -89,8 +90,9 @@ static struct entry *add_entry(struct reading *r, enum part part, uint32_t local
         return NULL;
     }
     struct entry *entry = &r->entries[r->count++];
-    *entry = (struct entry){
-        .part = part, .order = launch - r->oldest, .message = {.party = r->party, .local = local, .launch = launch}};
+    *entry = (struct entry){.part = part,
+                            .order = launch - r->oldest,
+                            .message = {.party = r->party, .local = local, .launch = launch, .number = SEQ_NONE}};
     return entry;
 }
 
@@ -152,6 +154,7 @@ static void take_record(struct reading *r, const struct record *record) {
     struct entry *entry = add_entry(r, part, record->comm, launch);
     if (!entry)
         return;
+    r->newest_op = record->op;
     entry->of_group = of_group;
     entry->idle = idle || (group && call_is_named(call, "ncclGroupSimulateEnd"));
     entry->message.call = call;
@@ -163,6 +166,12 @@ static void take_record(struct reading *r, const struct record *record) {
     entry->message.send = (record->flags & FLAG_SEND) != 0;
 }
 
+/* It comes right before the operation's own record, which was read just now. */
+static void take_told(struct reading *r, const struct record *told) {
+    if (r->count > 0 && told->op == r->newest_op)
+        r->entries[r->count - 1].message.number = told->seq;
+}
+
 /* A thread's numbers grow, and those of a launch's operations are behind what its communicator has ended. */
 static void read_lane(struct reading *r, uint32_t lane) {
     const struct dump_lane *l = &r->dump->lanes[lane];
@@ -171,6 +180,8 @@ static void read_lane(struct reading *r, uint32_t lane) {
     record_reader_begin(&reader, r->dump, lane);
     for (uint64_t t = l->end_ticket; t > l->first_ticket && !r->no_memory; t--) {
         const struct record *record = record_reader_at(&reader, t - 1);
+        if (record && record->kind == RECORD_TOLD)
+            take_told(r, record);
         if (!record || record->op == 0 || (record->kind != RECORD_POST && record->kind != RECORD_GROUP))
             continue;
         if (is_after(record->op, r->oldest))

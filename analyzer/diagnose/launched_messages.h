@@ -22,6 +22,7 @@ struct launched_message {
     uint32_t launch; /* number of the launch that it is part of */
     int32_t peer;    /* rank of the communicator */
     uint32_t seq;    /* among the sends, or receives, with that peer; SEQ_NONE not known */
+    uint32_t number; /* that the recorder it was imported from gave it; SEQ_NONE: none did */
     uint32_t stack;
     uint64_t bytes;
     uint64_t enter; /* ticks: the call, or since when it runs */

@@ -54,6 +54,7 @@ struct wait {
     bool started;                             /* of a persistent collective: `tag` is the ordinal of the start */
     bool device;
     uint32_t seq;
+    uint32_t number;     /* of a message, in the recorder that it was imported from; SEQ_NONE: none */
     uint32_t peer_party; /* NOBODY */
     int32_t peer, tag;   /* as in the call; PEER_ANY, PEER_NONE; Sendrecv: of the send */
     int32_t source;      /* Sendrecv: where it receives from, PEER_NONE unknown */

@@ -75,8 +75,13 @@ struct wait *add_wait(struct builder *b, uint32_t party) {
     if (state->wait_count++ == 0)
         state->first_wait = (uint32_t)waits->count;
     struct wait *wait = &waits->items[waits->count++];
-    *wait = (struct wait){
-        .party = party, .peer_party = NOBODY, .peer = PEER_NONE, .source = PEER_NONE, .tag = TAG_NONE, .seq = SEQ_NONE};
+    *wait = (struct wait){.party = party,
+                          .peer_party = NOBODY,
+                          .peer = PEER_NONE,
+                          .source = PEER_NONE,
+                          .tag = TAG_NONE,
+                          .seq = SEQ_NONE,
+                          .number = SEQ_NONE};
     return wait;
 }
 

@@ -158,6 +158,7 @@ static void add_launch_wait(struct builder *b, const struct launched_message *fr
     wait->communicator = subject->communicator;
     wait->device = !subject->calling;
     wait->seq = subject->seq;
+    wait->number = subject->number;
     wait->peer = subject->peer;
     wait->peer_party = world_peer(b->world, subject->party, subject->local, subject->peer);
     wait->bytes = subject->bytes;

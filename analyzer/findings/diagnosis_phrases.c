@@ -64,7 +64,9 @@ void phrase_wait(const struct diagnosis *diagnosis, const struct wait *wait, cha
                                                               : "destination",
                        wait->peer, wait->peer_party);
         append_tag(text, size, wait->tag);
-        if (wait->call->api == API_NCCL && wait->seq != SEQ_NONE)
+        if (wait->number != SEQ_NONE)
+            phrase(text, size, ", p2p_seq_id %" PRIu32, wait->number);
+        else if (wait->call->api == API_NCCL && wait->seq != SEQ_NONE)
             phrase(text, size, ", message #%" PRIu32, wait->seq);
         phrase(text, size, ")");
     }
@@ -291,7 +293,11 @@ void phrase_signature(char *text, size_t size, const struct signature *signature
     }
     phrase(text, size, "%.40s", signature->call->name);
     const char *open = "(";
-    if (signature->bytes != BYTES_UNKNOWN && signature->bytes > 0) {
+    if (signature->unfit) {
+        phrase(text, size, "%s%" PRIu64 " bytes in, %" PRIu64 " bytes out", open, signature->bytes,
+               signature->bytes_out);
+        open = ", ";
+    } else if (signature->bytes != BYTES_UNKNOWN && signature->bytes > 0) {
         phrase(text, size, "%s%" PRIu64 " bytes", open, signature->bytes);
         open = ", ";
     }
@@ -318,7 +324,7 @@ static void say_mismatched(const struct diagnosis *diagnosis, bool other, char *
     snprintf(text, size, "called ");
     phrase_signature(text, size, other ? &mismatch->other : &mismatch->expected,
                      other ? &mismatch->expected : &mismatch->other);
-    if (mismatch->from_seq == mismatch->to_seq)
+    if (mismatch->from_seq == mismatch->to_seq && !(mismatch->message && mismatch->number != SEQ_NONE))
         phrase(text, size, " as #%" PRIu64, mismatch->from_seq);
     phrase_communicator(text, size, mismatch->communicator);
 }

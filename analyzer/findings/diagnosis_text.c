@@ -62,13 +62,41 @@ static void say_refused(char *text, size_t size, const struct signature *signatu
         phrase(text, size, " (after %s, which returned an error and so does not count)", signature->refused->name);
 }
 
+/* All called the same, which cannot end with these sizes. Parts of an all-to-all may differ, but not their sum. */
+static void say_unfit(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
+    const struct mismatch *m = &diagnosis->mismatch;
+    bool sum = strncmp(m->other.call->torch, "all_to_all", strlen("all_to_all")) == 0;
+    char who[LIST], text[SENTENCE] = "";
+    say_parties(diagnosis, who, sizeof who, m->parties + m->expected_count, m->other_count);
+    phrase(text, sizeof text, "the sizes of %.40s #%" PRIu64, m->other.call->name, m->from_seq);
+    phrase_communicator(text, sizeof text, m->communicator);
+    phrase(text, sizeof text, " do not fit: ");
+    if (sum)
+        phrase(text, sizeof text,
+               "all ranks together put %" PRIu64 " bytes into it and take %" PRIu64
+               " out%s. Which of them is wrong is not on record",
+               m->total_in, m->total_out, told->other_site);
+    else
+        phrase(text, sizeof text, "%s called it with an input of %" PRIu64 " bytes and an output of %" PRIu64 "%s", who,
+               m->other.bytes, m->other.bytes_out, told->other_site);
+    if (!sum && m->expected_count > 0) {
+        say_parties(diagnosis, who, sizeof who, m->parties, m->expected_count);
+        phrase(text, sizeof text, ", %s with %" PRIu64 " bytes of each", who, m->expected.bytes);
+    }
+    say(told, "desync: %s.", text);
+}
+
 static void say_mismatch(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
     const struct mismatch *m = &diagnosis->mismatch;
     char ours[LIST], theirs[LIST], text[SENTENCE] = "";
     say_parties(diagnosis, ours, sizeof ours, m->parties, m->expected_count);
     say_parties(diagnosis, theirs, sizeof theirs, m->parties + m->expected_count, m->other_count);
-    phrase(text, sizeof text, "the ranks disagree about %s #%" PRIu64, m->message ? "message" : "collective",
-           m->from_seq);
+    if (m->message && m->number != SEQ_NONE)
+        phrase(text, sizeof text, "the ranks disagree about the message with p2p_seq_id %" PRIu32 " of %s", m->number,
+               rank_text(diagnosis->world.parties[m->number_party].rank).text);
+    else
+        phrase(text, sizeof text, "the ranks disagree about %s #%" PRIu64, m->message ? "message" : "collective",
+               m->from_seq);
     if (m->to_seq > m->from_seq)
         phrase(text, sizeof text, " or one up to #%" PRIu64 " (the records of it are overwritten)", m->to_seq);
     phrase_communicator(text, sizeof text, m->communicator);
@@ -124,9 +152,29 @@ static bool say_who_is_through(const struct diagnosis *diagnosis, const struct s
     return count > 0;
 }
 
+/* Of an imported collective that all have called: whether any GPU was seen to begin it. Where no beginning is ever on
+ * record that tells nothing. NULL: one was, or it is not imported. */
+static const char *why_not_begun(const struct diagnosis *diagnosis, const struct stalled *stalled) {
+    bool noted = true;
+    for (uint32_t i = 0; i < stalled->communicator->present_count; i++) {
+        const struct membership *member = &stalled->communicator->present[i];
+        struct signature signature = signature_of(&diagnosis->world, member, stalled->seq);
+        if (!signature.told || signature.begun)
+            return NULL;
+        noted &= diagnosis->world.parties[member->party].dump->header->gpu_timing_why[0] == '\0';
+    }
+    return noted ? "; no GPU is on record as having begun it: what lies before it on the streams may not have ended"
+                 : "; whether their GPUs began it is not on record (TORCH_NCCL_ENABLE_TIMING=1 has that noted)";
+}
+
 /* All have come, and it does not end: why that may be. */
 static void say_why_it_stays(struct diagnosis_text *told, const struct diagnosis *diagnosis,
                              const struct stalled *stalled, const char *waiting) {
+    const char *not_begun = why_not_begun(diagnosis, stalled);
+    if (not_begun) {
+        say(told, "%s though all members have called it%s.", waiting, not_begun);
+        return;
+    }
     const char *why =
         diagnosis->standing.kind == STANDING_UNTOLD ? "" : ": it does not move, which points at the transport";
     for (uint32_t i = 0; i < stalled->communicator->present_count; i++)
@@ -581,7 +629,10 @@ static void say_all(struct diagnosis_text *told, struct diagnosis *diagnosis, co
         say_first_gone(told, diagnosis);
         return;
     case VERDICT_DESYNC:
-        say_mismatch(told, diagnosis);
+        if (diagnosis->mismatch.unfit)
+            say_unfit(told, diagnosis);
+        else
+            say_mismatch(told, diagnosis);
         say_mismatch_places(told, diagnosis);
         break;
     case VERDICT_DEADLOCK:

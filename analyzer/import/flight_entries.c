@@ -122,6 +122,8 @@ static int call_named(const char *name) {
 /* -1: a message of no known kind. */
 static int call_of(const char *name, bool message, bool closing) {
     int call = import_nccl_call(name);
+    if (!message && strstr(name, "barrier"))
+        return call_named("barrier");
     bool fits = call >= 0 && message == (import_nccl_calls[call].call_class != CLASS_COLLECTIVE);
     if (closing && message)
         return call_named("ncclGroupEnd");
@@ -141,6 +143,20 @@ static void read_tensors(struct trace_event *event, const json_t *piece) {
     output &= json_array_size(json_object_get(piece, "output_sizes")) > 0;
     event->bytes = tensor_bytes(json_object_get(piece, sizes[output]), json_object_get(piece, types[output]), &dtype);
     event->dtype = (uint8_t)dtype;
+    if (strcmp(call, "barrier") == 0) /* of one number, which is nobody's data */
+        event->bytes = 0;
+    event->bytes_out = output
+                           ? BYTES_UNKNOWN
+                           : tensor_bytes(json_object_get(piece, sizes[1]), json_object_get(piece, types[1]), &dtype);
+}
+
+/* What PyTorch calls a collective; with the backend's name, which is all that tells of another than NCCL. */
+static uint16_t title_of(struct trace *trace, const char *profiling_name, bool message) {
+    bool nccl = strncmp(profiling_name, "nccl", 4) == 0 || !strchr(profiling_name, ':');
+    char title[TRACE_NAME];
+    snprintf(title, sizeof title, "%s", nccl ? bare_name(profiling_name) : profiling_name);
+    title[strcspn(title, " ")] = '\0'; /* of a message "0->1" follows */
+    return nccl && message ? 0 : trace_title(trace, title);
 }
 
 /* Since 2.1 collectives and messages have numbers of their own, before there was one for both. */
@@ -166,6 +182,7 @@ bool flight_entry_read(struct flight_entry *entry, struct trace *trace, const js
     *entry = (struct flight_entry){.event = {.enter_ns = created,
                                              .leave_ns = created,
                                              .order = (uint64_t)number,
+                                             .number = (uint32_t)number,
                                              .peer = PEER_NONE,
                                              .tag = message ? 0 : TAG_NONE,
                                              .call = (uint16_t)call},
@@ -178,7 +195,9 @@ bool flight_entry_read(struct flight_entry *entry, struct trace *trace, const js
     read_tensors(&entry->event, piece);
     entry->event.signature = signature_of(&entry->event, name);
     read_times(&entry->event, piece);
+    entry->event.title = title_of(trace, title, message);
     entry->seen_started = entry->event.state == TRACE_STARTED || integer_or(piece, "time_discovered_started_ns", 0) > 0;
+    entry->event.begun_seen = entry->seen_started;
     snprintf(entry->group, sizeof entry->group, "%s", group_name);
     return read_frames(trace, json_object_get(piece, "frames"), &entry->event.stack);
 }

@@ -182,6 +182,7 @@ static void take_times(struct trace_event *event, const struct trace_event *clos
     event->enter_ns = closing->enter_ns;
     event->leave_ns = closing->leave_ns;
     event->state = closing->state;
+    event->begun_seen = closing->begun_seen;
     event->timed = closing->timed;
 }
 
@@ -205,6 +206,7 @@ static bool place_collectives(const struct gathering *g, const struct open_launc
         event.call = part->call == event.call ? event.call : closing->event.call;
     }
     event.call = named ? closing->event.call : event.call;
+    event.bytes_out = BYTES_UNKNOWN;
     if (launch->first == 0 && g->document->lost && !g->document->only_open) /* some of its parts may be overwritten */
         event.signature = 0;
     take_times(&event, &closing->event);

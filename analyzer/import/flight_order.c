@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/hash.h"
+
 /* A message on its channel. */
 struct half {
     uint32_t communicator;
@@ -17,6 +19,7 @@ struct front {
     uint32_t members; /* that have called any */
     uint64_t reached; /* by all of them: the least of their newest numbers */
     uint64_t begun;   /* on any of them: number + 1 */
+    uint64_t open;    /* the first number that has not ended on one of them, UINT64_MAX: none */
     int32_t rank;     /* whose newest is */
     uint64_t newest;  /* this one, + 1 */
     uint64_t ended;   /* of a rank, in a recorder of open operations: number + 1 */
@@ -290,6 +293,8 @@ static void close_front(struct front *front) {
 }
 
 static void find_fronts(struct ordering *o) {
+    for (size_t c = 0; c < o->trace->communicator_count; c++)
+        o->fronts[c].open = UINT64_MAX;
     for (size_t i = 0; i < o->trace->event_count; i++) {
         const struct trace_event *event = &o->trace->events[i];
         struct front *front = &o->fronts[event->communicator];
@@ -297,6 +302,8 @@ static void find_fronts(struct ordering *o) {
             continue;
         if (front->rank != event->rank)
             close_front(front);
+        if (event->state != TRACE_FINISHED && event->order < front->open)
+            front->open = event->order;
         front->rank = event->rank;
         front->newest = event->order + 1 > front->newest ? event->order + 1 : front->newest;
         if (event->state != TRACE_POSTED && event->order + 1 > front->begun)
@@ -305,6 +312,94 @@ static void find_fronts(struct ordering *o) {
     for (size_t c = 0; c < o->trace->communicator_count; c++) {
         close_front(&o->fronts[c]);
         o->fronts[c].headed = -1;
+    }
+}
+
+/* ---- collectives that have not ended ---------------------------------------------------------- */
+
+static int compare_collectives(const void *a, const void *b, void *events) {
+    const struct trace_event *left = (const struct trace_event *)events + *(const size_t *)a;
+    const struct trace_event *right = (const struct trace_event *)events + *(const size_t *)b;
+    if (left->communicator != right->communicator)
+        return left->communicator < right->communicator ? -1 : 1;
+    if (left->order != right->order)
+        return left->order < right->order ? -1 : 1;
+    return (left > right) - (left < right);
+}
+
+/* One function under two names is two things to PyTorch's analysis (Op.match). What has ended on all ranks did no harm
+ * by that. */
+static void part_by_titles(struct trace *trace, const size_t *of, size_t count) {
+    bool differ = false, alike = true;
+    for (size_t i = 1; i < count; i++) {
+        differ |= trace->events[of[i]].title != trace->events[of[0]].title;
+        alike &= trace->events[of[i]].call == trace->events[of[0]].call;
+    }
+    for (size_t i = 0; differ && alike && i < count; i++) {
+        struct trace_event *event = &trace->events[of[i]];
+        if (event->title == 0)
+            continue;
+        event->call = trace_call_named(trace, event->call, trace->titles.items[event->title - 1]);
+        event->signature = event->signature ? hash_mix(event->signature, event->title) : 0;
+    }
+}
+
+/* As PyTorch's analysis has it (Op.match, check_size_alltoall): an all-reduce puts out what it takes in, and all ranks
+ * together do so in an all-to-all. Keeps `bytes_out` where that is not so. */
+static void keep_sizes_that_do_not_fit(struct trace *trace, const size_t *of, size_t count) {
+    const struct trace_event *first = &trace->events[of[0]];
+    bool all_to_all = strcmp(trace->calls[first->call].name, "ncclAlltoAll") == 0, known = true;
+    uint64_t in = 0, out = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct trace_event *event = &trace->events[of[i]];
+        known &= event->call == first->call && event->bytes < BYTES_UNKNOWN / TRACE_RANKS_MOST &&
+                 event->bytes_out < BYTES_UNKNOWN / TRACE_RANKS_MOST;
+        in += event->bytes;
+        out += event->bytes_out;
+    }
+    bool whole = known && count == trace->communicators[first->communicator].size;
+    for (size_t i = 0; i < count; i++) {
+        struct trace_event *event = &trace->events[of[i]];
+        bool all_reduce = event->title && strcmp(trace->titles.items[event->title - 1], "all_reduce") == 0;
+        bool wrong = all_to_all ? whole && in != out : all_reduce && event->bytes_out != event->bytes;
+        event->bytes_out = wrong && event->bytes != BYTES_UNKNOWN ? event->bytes_out : BYTES_UNKNOWN;
+    }
+}
+
+/* False: memory is short. */
+static bool look_at_open_collectives(struct ordering *o) {
+    struct trace *trace = o->trace;
+    size_t count = 0, *open = malloc((trace->event_count + 1) * sizeof *open);
+    if (!open)
+        return false;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        struct trace_event *event = &trace->events[i];
+        if (class_of(trace, event) == CLASS_COLLECTIVE && event->order >= o->fronts[event->communicator].open)
+            open[count++] = i;
+        else
+            event->bytes_out = BYTES_UNKNOWN;
+    }
+    if (count > 0)
+        qsort_r(open, count, sizeof *open, compare_collectives, trace->events);
+    for (size_t from = 0, to; from < count; from = to) {
+        const struct trace_event *event = &trace->events[open[from]];
+        for (to = from + 1; to < count && trace->events[open[to]].communicator == event->communicator &&
+                            trace->events[open[to]].order == event->order;)
+            to++;
+        keep_sizes_that_do_not_fit(trace, &open[from], to - from);
+        part_by_titles(trace, &open[from], to - from);
+    }
+    free(open);
+    return true;
+}
+
+/* What another backend than NCCL does has its name. */
+static void name_by_backend(struct trace *trace) {
+    for (size_t i = 0; i < trace->event_count; i++) {
+        struct trace_event *event = &trace->events[i];
+        const char *title = event->title ? trace->titles.items[event->title - 1] : "";
+        if (strchr(title, ':'))
+            event->call = trace_call_named(trace, event->call, title);
     }
 }
 
@@ -399,8 +494,10 @@ bool flight_order(struct trace *trace) {
         look_at_ranks(&o);
         end_left_overs(&o);
         find_fronts(&o);
-        done = find_whole_epochs(&o) && number_messages(&o);
+        done = find_whole_epochs(&o) && number_messages(&o) && look_at_open_collectives(&o);
     }
+    if (done)
+        name_by_backend(trace);
     for (size_t from = 0, to; done && from < trace->event_count; from = to) {
         for (to = from + 1; to < trace->event_count && trace->events[to].rank == trace->events[from].rank;)
             to++;

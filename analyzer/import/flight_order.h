@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What flight recorders of all ranks tell together of operations that have not ended.
- * Lives here: numbers of messages, and which launches have begun.
+ * Lives here: numbers of messages, which launches have begun, and what ranks tell that does not fit together.
  * Must not live here: one document (flight_launches.h), verdicts: those are made of the dumps.
  *
  * PyTorch numbers a rank's messages, whoever they go to, and sees starts only with TORCH_NCCL_ENABLE_TIMING. The first

@@ -117,6 +117,7 @@ const struct trace_call import_nccl_calls[] = {
     {"ncclRecv", "recv", API_NCCL, CLASS_RECV, FLOW_NONE, BUSBW_ONE},
     {"ncclGroupEnd", "batch_isend_irecv", API_NCCL, CLASS_GROUP, FLOW_NONE, BUSBW_NONE},
     {"coalesced collectives", "coalesced", API_NCCL, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_NONE},
+    {"barrier", "barrier", API_NCCL, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_NONE},
     {"other collective", NULL, API_NCCL, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_NONE},
     {"memory allocated by PyTorch", NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE},
     {"memory reserved by PyTorch", NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE},

@@ -51,7 +51,51 @@ void trace_free(struct trace *trace) {
     free(trace->marks);
     free(trace->samples);
     free(trace->ranks);
+    free(trace->titles.items);
+    free(trace->call_names.items);
+    free(trace->own_calls);
     *trace = (struct trace){0};
+}
+
+/* SIZE_MAX: it is none of them, and there is no room for it. */
+static size_t find_name(struct trace_names *names, const char *name) {
+    char cut[TRACE_NAME];
+    snprintf(cut, sizeof cut, "%s", name);
+    for (size_t i = 0; i < names->count; i++)
+        if (strcmp(names->items[i], cut) == 0)
+            return i;
+    if (!names->items)
+        names->items = calloc(TRACE_NAMES, sizeof *names->items);
+    if (!names->items || names->count == TRACE_NAMES)
+        return SIZE_MAX;
+    memcpy(names->items[names->count], cut, sizeof cut);
+    return names->count++;
+}
+
+uint16_t trace_title(struct trace *trace, const char *title) {
+    size_t number = find_name(&trace->titles, title);
+    return number == SIZE_MAX ? 0 : (uint16_t)(number + 1);
+}
+
+uint16_t trace_call_named(struct trace *trace, uint16_t like, const char *name) {
+    struct trace_names *names = &trace->call_names;
+    size_t before = trace->call_count - names->count, number = find_name(names, name);
+    if (!trace->own_calls && number != SIZE_MAX) {
+        trace->own_calls = calloc(before + TRACE_NAMES, sizeof *trace->own_calls);
+        if (!trace->own_calls)
+            return like;
+        memcpy(trace->own_calls, trace->calls, before * sizeof *trace->own_calls);
+        trace->calls = trace->own_calls;
+    }
+    if (number == SIZE_MAX)
+        return like;
+    struct trace_call *call = &trace->own_calls[before + number];
+    if (before + number == trace->call_count) {
+        *call = trace->calls[like];
+        call->name = names->items[number];
+        trace->call_count++;
+    }
+    return call->call_class == trace->calls[like].call_class ? (uint16_t)(before + number) : like;
 }
 
 /* FNV-1a over what makes a communicator. */

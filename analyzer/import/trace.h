@@ -62,6 +62,10 @@ struct trace_event {
     bool batched;          /* ... or the only one of it */
     bool gone;             /* private to who adds events: to be left out in the end */
     bool ordinal_unknown;  /* nothing tells which message of its channel it is: its seq is SEQ_NONE */
+    bool begun_seen;       /* that it has begun was noted, not concluded */
+    uint16_t title;        /* what its format calls it: number in the trace's titles + 1, 0: nothing else than `call` */
+    uint32_t number;       /* that its format gives it, SEQ_NONE: none */
+    uint64_t bytes_out;    /* of what it puts out, BYTES_UNKNOWN: as `bytes` tells, or not told */
     int64_t epoch;         /* of a message: collectives that its communicator had called by then, -1: not told */
     uint32_t launch;       /* orders what a rank launched, where that is known: from 1; 0: it is not */
 };
@@ -92,6 +96,14 @@ struct trace_mark {
     enum trace_mark_kind kind;
 };
 
+enum { TRACE_NAME = 40, TRACE_NAMES = 256 };
+
+/* Names that a format met, for operations and for calls. */
+struct trace_names {
+    char (*items)[TRACE_NAME];
+    size_t count;
+};
+
 /* Memory of a rank's GPU. */
 struct trace_sample {
     int64_t at_ns;
@@ -106,13 +118,15 @@ struct trace {
     uint64_t fingerprint;           /* of the documents, in whatever order they came */
     const struct trace_call *calls; /* of the format */
     size_t call_count;
-    bool device;           /* events have a GPU's times; else a clock common to all ranks of a host */
-    bool kernels;          /* ... and that is when kernels ran, not when events around them passed */
-    bool running;          /* taken from a job that had not ended */
-    bool numbered;         /* `order` is the number of messages as well */
-    bool only_open;        /* operations that had ended are left out */
-    char note[160];        /* something that the user should know, empty: nothing */
-    int64_t resolution_ns; /* of a GPU's times */
+    struct trace_names titles, call_names; /* of the latter, calls are made: */
+    struct trace_call *own_calls;          /* then `calls` is these. Private */
+    bool device;                           /* events have a GPU's times; else a clock common to all ranks of a host */
+    bool kernels;                          /* ... and that is when kernels ran, not when events around them passed */
+    bool running;                          /* taken from a job that had not ended */
+    bool numbered;                         /* `order` is the number of messages as well */
+    bool only_open;                        /* operations that had ended are left out */
+    char note[160];                        /* something that the user should know, empty: nothing */
+    int64_t resolution_ns;                 /* of a GPU's times */
     bool order_by_time; /* `order` tells operations apart, the earliest entry orders them; else order is the number */
     int32_t world_size;
     struct trace_rank *ranks; /* world_size of them */
@@ -142,6 +156,11 @@ void trace_free(struct trace *trace);
 size_t trace_communicator(struct trace *trace, const char *name, const int32_t *members, uint32_t size);
 /* Place of a world rank in a communicator, -1 where it is no member. */
 int32_t trace_member(const struct trace_communicator *communicator, int32_t rank);
+
+/* Numbers a title + 1; 0 where there is no room for another one. */
+uint16_t trace_title(struct trace *trace, const char *title);
+/* A call like number `like` under another name; that number where there is no room for another one. */
+uint16_t trace_call_named(struct trace *trace, uint16_t like, const char *name);
 
 /* Appends an event. */
 bool trace_add(struct trace *trace, const struct trace_event *event);

@@ -142,6 +142,15 @@ static uint32_t lived_on(const struct plan *plan, const struct trace_rank *rank)
     return ms < UINT32_MAX ? (uint32_t)ms + 1 : 0;
 }
 
+static void fill_gpu_timing(struct dump_header *header, const struct plan *plan) {
+    header->gpu_timing = plan->trace->kernels  ? GPU_TIMING_KERNEL
+                         : plan->trace->device ? GPU_TIMING_EVENTS
+                                               : GPU_TIMING_OFF;
+    if (plan->trace->running && !plan->trace->ranks[plan->rank].tells_start)
+        snprintf(header->gpu_timing_why, sizeof header->gpu_timing_why,
+                 "no beginning is on record: TORCH_NCCL_ENABLE_TIMING=1 has them noted");
+}
+
 static void fill_header(const struct dump_image *image, const struct plan *plan) {
     const struct trace_rank *rank = &plan->trace->ranks[plan->rank];
     struct dump_header *header = (struct dump_header *)image->base;
@@ -176,9 +185,7 @@ static void fill_header(const struct dump_image *image, const struct plan *plan)
     header->ring_records = plan->ring_records;
     header->clock_kind = CLOCK_KIND_MONOTONIC;
     header->tick_hz_hint = 1000000000;
-    header->gpu_timing = plan->trace->kernels  ? GPU_TIMING_KERNEL
-                         : plan->trace->device ? GPU_TIMING_EVENTS
-                                               : GPU_TIMING_OFF;
+    fill_gpu_timing(header, plan);
     header->section_limit = SECTIONS_MAX;
     header->pauses = rank->pauses;
 }
@@ -401,6 +408,22 @@ static uint32_t group_op(const struct plan *plan, size_t number) {
     return plan->ops[plan->launched[at]];
 }
 
+/* Beside an operation that had not ended: what only the other tool tells of it. */
+static void put_told(const struct dump_image *image, const struct plan *plan, const struct trace_event *event,
+                     uint32_t op) {
+    uint64_t at = ticks_of(plan, event->posted_ns);
+    put_record(image, (struct record){.t0 = at,
+                                      .t1 = at,
+                                      .bytes = event->bytes_out,
+                                      .seq = event->number,
+                                      .op = op,
+                                      .comm = event->communicator,
+                                      .peer = PEER_NONE,
+                                      .tag = TAG_NONE,
+                                      .kind = RECORD_TOLD,
+                                      .result = event->begun_seen ? TOLD_BEGUN : 0});
+}
+
 /* A trace of the host: a blocking call. A GPU's: the enqueueing call, and where it ran. Own work is never waited for.
  */
 static void put_event(const struct dump_image *image, const struct plan *plan, size_t number) {
@@ -418,6 +441,8 @@ static void put_event(const struct dump_image *image, const struct plan *plan, s
                             .dtype = event->dtype};
     if (plan->trace->device && event->communicator != COMM_NONE) {
         bool group = plan->trace->calls[event->call].call_class == CLASS_GROUP;
+        if (plan->trace->running && event->state != TRACE_FINISHED)
+            put_told(image, plan, event, record.op);
         record.kind = group ? RECORD_GROUP : RECORD_POST;
         record.t0 = ticks_of(plan, event->posted_ns);
         record.t1 = ticks_of(plan, event->returned_ns);

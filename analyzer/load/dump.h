@@ -274,7 +274,7 @@ uint64_t dump_stack_way(const struct dump *dump, uint32_t stack);
 
 /* True for what is said of a call in records of their own, beside its record. */
 static inline bool record_is_of_a_call(const struct record *record) {
-    return record->kind == RECORD_PARTNER || record->kind == RECORD_AWAITED;
+    return record->kind == RECORD_PARTNER || record->kind == RECORD_AWAITED || record->kind == RECORD_TOLD;
 }
 
 /* True when a record's t0 and t1 are CLOCK_MONOTONIC nanoseconds, as a device's clock gave them, instead of ticks. */

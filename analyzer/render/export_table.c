@@ -16,7 +16,7 @@ static const char *const kind_names[] = {
     [RECORD_CALL] = "call",     [RECORD_POST] = "post",       [RECORD_DONE] = "done",       [RECORD_GPU] = "gpu",
     [RECORD_KERNEL] = "kernel", [RECORD_PROXY] = "proxy",     [RECORD_GROUP] = "group",     [RECORD_MARK] = "mark",
     [RECORD_THREAD] = "thread", [RECORD_EXPOSED] = "exposed", [RECORD_MEMORY] = "memory",   [RECORD_POLL] = "poll",
-    [RECORD_REPLAY] = "replay", [RECORD_PARTNER] = "partner", [RECORD_AWAITED] = "awaited",
+    [RECORD_REPLAY] = "replay", [RECORD_PARTNER] = "partner", [RECORD_AWAITED] = "awaited", [RECORD_TOLD] = "told",
 };
 static const char *const peer_class_names[] = {
     [PEER_CLASS_NONE] = "none", [PEER_CLASS_RANK] = "rank", [PEER_CLASS_SELF] = "self",

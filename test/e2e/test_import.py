@@ -663,6 +663,58 @@ def malformed(document, **changes):
 
 
 WAITING, AWAY = reached("completed", "started"), reached("completed")
+
+
+def test_who_differs_in_what_is_said(tmp_path):
+    """Sizes that do not fit, and PyTorch's own names where they are all that differs."""
+    says = {"input and output of one": "the sizes of ncclAllReduce #5 on default_pg do not fit: rank 1 called it with an "
+                                       "input of 128 bytes and an output of 144, ranks 0, 2 with 128 bytes of each.",
+            "sums of an all-to-all": "all ranks together put 12 bytes into it and take 24 out.",
+            "two names of one function": "ranks 0, 2 called _reduce_scatter_base(128 bytes), rank 1 called "
+                                         "reduce_scatter_tensor_coalesced(128 bytes)",
+            "barrier and all-reduce": "ranks 0, 2 called barrier, rank 1 called ncclAllReduce(128 bytes)"}
+    for number, (what, words) in enumerate(says.items()):
+        assert words in diagnosis_of(tmp_path / str(number), recorders_that_disagree(what))[1]
+
+
+def test_two_names_of_what_ended_are_no_disagreement(tmp_path):
+    documents = [reached(*["completed"] * 3) for _ in range(3)]
+    documents[1]["entries"][1]["profiling_name"] = "nccl:allreduce_coalesced"
+    assert diagnosis_of(tmp_path, documents)[0]["verdict"] == "ok"
+
+
+def test_all_have_called_and_nobody_was_seen_to_begin(tmp_path):
+    """The transport is not to blame for what no GPU is known to have begun."""
+    for number, (document, words) in enumerate([
+            (reached("completed", "scheduled"), "no GPU is on record as having begun it"),
+            (flight([entry(1), entry(2, "scheduled")]), "whether their GPUs began it is not on record")]):
+        text = diagnosis_of(tmp_path / str(number), [document] * 3)[1]
+        assert "#2 on default_pg: ranks 0-2 wait though all members have called it; " + words in text
+        assert "transport" not in text
+    text = diagnosis_of(tmp_path / "begun", [WAITING] * 3)[1]
+    assert "all members have come: it does not move, which points at the transport" in text
+
+
+def message(number, name, state="completed"):
+    return {**entry(number, state, "nccl:" + name), "is_p2p": True, "collective_seq_id": 0, "p2p_seq_id": number,
+            "time_discovered_started_ns": 1}
+
+
+def test_messages_have_the_numbers_of_their_recorder(tmp_path):
+    """Not those of what it still holds."""
+    sender = flight([message(n, "send 0->1") for n in range(17, 21)], "[0, 1]")
+    receiver = flight([message(n, "recv 1<-0") for n in range(37, 41)] + [message(41, "recv 1<-0", "started")], "[0, 1]")
+    for document in (sender, receiver):
+        for record, one in enumerate(document["entries"], 16):
+            one["record_id"] = record
+    assert "rank 1 in ncclRecv(source 0, p2p_seq_id 41) on default_pg" in diagnosis_of(tmp_path, [sender, receiver])[1]
+
+
+def test_another_backend_has_its_own_names(tmp_path):
+    documents = [malformed(document, profiling_name="gloo:all_reduce") for document in (WAITING, AWAY, WAITING)]
+    assert "gloo:all_reduce #2 on default_pg: ranks 0, 2 wait" in diagnosis_of(tmp_path, documents)[1]
+
+
 UNREAD = {
     "pickle that names": pickle.dumps({"entries": [os.system]}, protocol=2),
     "cut": json.dumps(WAITING).encode()[:-9],

@@ -32,6 +32,15 @@ DIFFERENCES = {
                                "hang", set()),
     "what the root alone has": ([{"profiling_name": "nccl:scatter", "input_sizes": [[12]] if rank == 0 else [[]]}
                                  for rank in range(3)], "hang", set()),
+    "barrier and all-reduce": ([{"profiling_name": "nccl:all_reduce_barrier"}, SAME,
+                                {"profiling_name": "nccl:all_reduce_barrier"}], "desync", {1}),
+    "two names of one function": ([{"profiling_name": "nccl:_reduce_scatter_base"},
+                                   {"profiling_name": "nccl:reduce_scatter_tensor_coalesced"},
+                                   {"profiling_name": "nccl:_reduce_scatter_base"}], "desync", {1}),
+    "input and output of one": ([SAME, {"output_sizes": [[4, 9]]}, SAME], "desync", {1}),
+    "input and output of all": ([{"output_sizes": [[4, 9]]}] * 3, "desync", {0, 1, 2}),
+    "sums of an all-to-all": ([{"profiling_name": "nccl:all_to_all", "input_sizes": [[rank]], "output_sizes": [[2]]}
+                               for rank in range(3)], "desync", {0, 1, 2}),
     "one has not come": ([SAME, None, SAME], "hang", {1}),
     "one is only scheduled": ([SAME, {"state": "scheduled"}, SAME], "hang", {1}),
     "nobody has started": ([{"state": "scheduled"}] * 3, "hang", set()),
