@@ -69,6 +69,35 @@ struct absence absence_find(const struct wait_for_graph *waits, uint32_t party, 
     return absence;
 }
 
+/* When it was left, in ticks; 0: none is on record. */
+static uint64_t newest_call(const struct dump *dump) {
+    uint64_t newest = 0;
+    struct record_reader reader;
+    for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
+        bool found = false;
+        record_reader_begin(&reader, dump, lane);
+        for (uint64_t t = dump->lanes[lane].end_ticket; !found && t > dump->lanes[lane].first_ticket; t--) {
+            const struct record *record = record_reader_at(&reader, t - 1);
+            found = record && is_in_library(dump, record);
+            newest = found && record->t1 > newest ? record->t1 : newest;
+        }
+    }
+    return newest;
+}
+
+struct absence absence_of_import(const struct wait_for_graph *waits, uint32_t party) {
+    struct absence absence = {.away_ns = -1, .longest_ns = -1};
+    const struct dump *dump = waits->world->parties[party].dump;
+    uint64_t since = dump && away_since(&waits->parties[party], dump) > 0 ? newest_call(dump) : 0;
+    if (since == 0)
+        return absence;
+    int64_t written_ns = dump->lived_on_ms > 0 ? (dump->lived_on_ms - INT64_C(1)) * 1000000 : 0;
+    int64_t away = difference_ns(dump_monotonic_ns(dump, last_sign_of_life(dump)), dump_monotonic_ns(dump, since));
+    absence.away_ns = (away > 0 ? away : 0) + written_ns;
+    absence.longest_ns = longest_of(dump);
+    return absence;
+}
+
 int64_t absence_longest(const struct world *world) {
     uint32_t step = world->dump_count / LOOKED_AT + 1;
     int64_t longest = -1;

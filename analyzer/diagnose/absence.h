@@ -23,6 +23,9 @@ struct absence {
 
 /* How long a party had been away at that moment. Walks its records. */
 struct absence absence_find(const struct wait_for_graph *waits, uint32_t party, const struct moment *until);
+/* The same of an import: from its newest record to when the recorder's file was written, or, where that is not known,
+ * to the newest record of all. */
+struct absence absence_of_import(const struct wait_for_graph *waits, uint32_t party);
 /* The longest time between two calls that is on record of any process, of as many as are looked at; -1: nothing is. */
 int64_t absence_longest(const struct world *world);
 

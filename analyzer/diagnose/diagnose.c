@@ -649,6 +649,15 @@ static bool weigh(struct diagnosis *diagnosis, const struct diagnose_request *re
     return true;
 }
 
+static struct absence absence_of(const struct diagnosis *diagnosis, const struct culprit *culprit,
+                                 const struct moment *until) {
+    const struct dump *dump = diagnosis->world.parties[culprit->party].dump;
+    if (culprit->state == CULPRIT_BLOCKED) /* it was called, and a GPU has not begun it */
+        return culprit->absence;
+    return dump && dump->header->pid == 0 ? absence_of_import(&diagnosis->wait_for_graph, culprit->party)
+                                          : absence_find(&diagnosis->wait_for_graph, culprit->party, until);
+}
+
 /* Until when absences are counted: while a job stands until it was seen to, of one that is over until its end. NULL:
  * that is not known, or nothing is to be weighed. */
 static const struct moment *absent_until(const struct diagnosis *diagnosis, const struct diagnose_request *request) {
@@ -656,6 +665,8 @@ static const struct moment *absent_until(const struct diagnosis *diagnosis, cons
     if (diagnosis->verdict != VERDICT_HANG || diagnosis->culprit_count == 0 || diagnosis->cycle_count > 0)
         return NULL;
     if (kind == STANDING_LONG || kind == STANDING_UNTOLD)
+        return &diagnosis->standing.until;
+    if (is_imported(&diagnosis->world)) /* until its files were written */
         return &diagnosis->standing.until;
     return kind == STANDING_NONE && request->settled ? request->now : NULL;
 }
@@ -669,8 +680,10 @@ static void weigh_absences(struct diagnosis *diagnosis, const struct diagnose_re
     diagnosis->may_come_back = asked;
     for (size_t i = 0; asked && i < diagnosis->culprit_count; i++) {
         struct culprit *culprit = &diagnosis->culprits[i];
-        if (culprit->state != CULPRIT_BLOCKED) /* else it was called, and a GPU has not begun it */
-            culprit->absence = absence_find(&diagnosis->wait_for_graph, culprit->party, until);
+        const struct dump *dump = diagnosis->world.parties[culprit->party].dump;
+        culprit->absence = absence_of(diagnosis, culprit, until);
+        if (dump && dump->header->pid == 0) /* how long it lasted is known only where the file's time is */
+            diagnosis->may_come_back &= dump->lived_on_ms > 0;
         diagnosis->may_come_back &= culprit->absence.away_ns >= 0;
         away = culprit->absence.away_ns > away ? culprit->absence.away_ns : away;
         longest = culprit->absence.longest_ns > longest ? culprit->absence.longest_ns : longest;

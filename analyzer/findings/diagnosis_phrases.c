@@ -223,17 +223,28 @@ static bool say_death(const struct diagnosis *diagnosis, const struct culprit *c
     return true;
 }
 
-/* ", away from the library for 20.1 s by then, on record before that for 3.2 ms at most" */
-static void append_absence(char *text, size_t size, const struct absence *absence, bool stands) {
+/* ", away from the library for 20.1 s by then, on record before that for 3.2 ms at most"; of an import ", its newest
+ * entry 640 s old when the file was written, entries before that 1.0 ms apart at most" */
+static void append_absence(char *text, size_t size, const struct diagnosis *diagnosis, const struct culprit *culprit) {
+    const struct absence *absence = &culprit->absence;
+    const struct dump *dump = diagnosis->world.parties[culprit->party].dump;
+    bool stands = diagnosis->standing.kind == STANDING_NONE, imported = dump && dump->header->pid == 0;
     char away[32], longest[32];
     if (absence->away_ns <= 0) /* at 0 it ended together with its last call */
         return;
     say_seconds(away, sizeof away, absence->away_ns);
-    phrase(text, size, ", away from the library for %s by %s", away, stands ? "now" : "then");
+    say_seconds(longest, sizeof longest, absence->longest_ns);
+    if (imported)
+        phrase(text, size, ", its newest entry %s %s", away,
+               dump->lived_on_ms > 0 ? "old when the file was written" : "older than the newest of all");
+    else
+        phrase(text, size, ", away from the library for %s by %s", away, stands ? "now" : "then");
     if (absence->longest_ns < 0)
         return;
-    say_seconds(longest, sizeof longest, absence->longest_ns);
-    phrase(text, size, ", on record before that for %s at most", longest);
+    if (imported)
+        phrase(text, size, ", entries before that %s apart at most", longest);
+    else
+        phrase(text, size, ", on record before that for %s at most", longest);
 }
 
 static const char *reason_of_blocked(const struct party_state *state) {
@@ -283,7 +294,7 @@ static void say_awaited(const struct diagnosis *diagnosis, const struct culprit 
     }
     snprintf(text, size, "%s",
              state->stopped ? "its process is stopped by a signal (kill -CONT lets it go on)" : reason);
-    append_absence(text, size, &culprit->absence, diagnosis->standing.kind == STANDING_NONE);
+    append_absence(text, size, diagnosis, culprit);
 }
 
 void phrase_signature(char *text, size_t size, const struct signature *signature, const struct signature *other) {
