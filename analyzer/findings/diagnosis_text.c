@@ -272,6 +272,36 @@ static void say_collectives(struct diagnosis_text *told, struct diagnosis *diagn
         say(told, "%zu more collectives are waited in.", said - STALLED_SAID);
 }
 
+/* Whether those missing in it have nothing to do with those who disagree, nor wait for somebody themselves. */
+static bool is_a_wait_apart(const struct diagnosis *diagnosis, const struct stalled *stalled, const bool *disagree) {
+    for (uint32_t i = 0; i < stalled->communicator->present_count; i++) {
+        const struct membership *member = &stalled->communicator->present[i];
+        bool bound = disagree[member->party] || diagnosis->wait_for_graph.parties[member->party].doing == DOING_BLOCKED;
+        if (bound && stalled_misses(&diagnosis->world, stalled, member))
+            return false;
+    }
+    return stalled_is_open(stalled);
+}
+
+/* Beside ranks that disagree, others may wait for somebody else. */
+static void say_waits_apart(struct diagnosis_text *told, struct diagnosis *diagnosis) {
+    const struct mismatch *m = &diagnosis->mismatch;
+    size_t said = 0;
+    bool *disagree = calloc((size_t)diagnosis->world.party_count + 1, sizeof *disagree);
+    for (size_t i = 0; disagree && i < m->expected_count + m->other_count; i++)
+        disagree[m->parties[i]] = true;
+    for (size_t i = 0; disagree && i < diagnosis->wait_for_graph.stalled_count; i++) {
+        const struct stalled *stalled = &diagnosis->wait_for_graph.stalled[i];
+        if (said == STALLED_SAID || !is_a_wait_apart(diagnosis, stalled, disagree))
+            continue;
+        if (said++ == 0)
+            say(told, "That does not explain another wait:");
+        say_stalled(told, diagnosis, stalled);
+    }
+    told->no_memory |= !disagree;
+    free(disagree);
+}
+
 static bool is_culprit(const struct diagnosis *diagnosis, uint32_t party) {
     for (size_t i = 0; i < diagnosis->culprit_count; i++)
         if (diagnosis->culprits[i].party == party)
@@ -404,7 +434,8 @@ static void say_headline(struct diagnosis_text *told, const struct diagnosis *di
     if (diagnosis->may_come_back && diagnosis->standing.kind == STANDING_NONE)
         say(told,
             "Nothing tells that who is waited for does not come: ranks that compute for long, or read or write files, "
-            "are away like that. Look again later.");
+            "are away like that.%s",
+            diagnosis->world.parties[0].dump->header->pid == 0 ? "" : " Look again later.");
     free(parties);
 }
 
@@ -615,6 +646,15 @@ static void say_deadlock(struct diagnosis_text *told, struct diagnosis *diagnosi
     say_collectives(told, diagnosis);
 }
 
+static void say_desync(struct diagnosis_text *told, struct diagnosis *diagnosis) {
+    if (diagnosis->mismatch.unfit)
+        say_unfit(told, diagnosis);
+    else
+        say_mismatch(told, diagnosis);
+    say_mismatch_places(told, diagnosis);
+    say_waits_apart(told, diagnosis);
+}
+
 static void say_all(struct diagnosis_text *told, struct diagnosis *diagnosis, const struct diagnose_request *request,
                     struct site_labels *labels) {
     switch (diagnosis->verdict) {
@@ -629,11 +669,7 @@ static void say_all(struct diagnosis_text *told, struct diagnosis *diagnosis, co
         say_first_gone(told, diagnosis);
         return;
     case VERDICT_DESYNC:
-        if (diagnosis->mismatch.unfit)
-            say_unfit(told, diagnosis);
-        else
-            say_mismatch(told, diagnosis);
-        say_mismatch_places(told, diagnosis);
+        say_desync(told, diagnosis);
         break;
     case VERDICT_DEADLOCK:
         say_deadlock(told, diagnosis, request);
