@@ -17,13 +17,18 @@
 #include "analyzer/cli/session.h"
 #include "analyzer/cli/stage_map.h"
 
-static void print_none_found(FILE *stream, const struct step_marker *marker) {
+/* Who imports a recording had no knobs of commtap's to turn. */
+static void print_none_found(FILE *stream, const struct step_marker *marker, bool imported) {
     if (marker->pcontrol) {
         fputs("no steps found: fewer than two such marks are on record\n", stream);
     } else if (marker->anchor) {
         fputs("no steps found: fewer than two calls of ", stream);
         escape_text(stream, marker->anchor);
         fputs(" are on record\n", stream);
+    } else if (imported) {
+        fputs("no steps found: no operation comes back at a regular distance in these records; name what begins one\n"
+              "with --anchor OP, or import a recording of a longer time\n",
+              stream);
     } else {
         fputs("no steps found: no operation comes back at a regular distance in these records; name what begins one\n"
               "with --marker pcontrol or --anchor OP, or keep more records (COMMTAP_RING, COMMTAP_KEEP)\n",
@@ -147,7 +152,7 @@ static int print(const struct options *options, const struct session *session, c
     } else if (output.format == OUTPUT_CSV) {
         table_print_csv(output.stream, &shown->rows);
     } else if (steps->count == 0) {
-        print_none_found(output.stream, marker);
+        print_none_found(output.stream, marker, session->job.dumps[0]->header->pid == 0);
         done = print_gpus(output.stream, &shown->gpus, output.color);
     } else {
         done = print_found(output.stream, steps, marker) && print_rows(output.stream, shown, output.color) &&

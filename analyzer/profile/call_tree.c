@@ -175,9 +175,11 @@ static bool is_setup(const struct call_name *call) {
            call->call_class == CLASS_FILE || call->call_class == CLASS_OTHER;
 }
 
-/* An all-to-all of sends and receives is one, too. */
+/* An all-to-all of sends and receives is one, too, and so are several that were launched together; a batch of messages
+ * is not. */
 static bool is_collective(const struct call_name *call) {
-    return call->call_class == CLASS_COLLECTIVE || (call->call_class == CLASS_GROUP && call->torch[0]);
+    return call->call_class == CLASS_COLLECTIVE ||
+           (call->call_class == CLASS_GROUP && call->torch[0] && strcmp(call->torch, "batch_isend_irecv") != 0);
 }
 
 /* Index of the entry in node->entries, SIZE_MAX when memory is short. */

@@ -710,6 +710,61 @@ def test_messages_have_the_numbers_of_their_recorder(tmp_path):
     assert "rank 1 in ncclRecv(source 0, p2p_seq_id 41) on default_pg" in diagnosis_of(tmp_path, [sender, receiver])[1]
 
 
+def test_a_batch_of_messages_is_no_collective(tmp_path):
+    documents = []
+    for rank in range(2):
+        batch = [message(1, f"send {rank}->{1 - rank}", "scheduled"), message(1, f"recv {rank}<-{1 - rank}", "scheduled"),
+                 message(1, "coalesced")]
+        documents.append(flight([entry(1), *batch], "[0, 1]"))
+    diagnosis_of(tmp_path, documents)
+    tree = json.loads(jobs.commtap("calls", "--format", "commdebug", tmp_path / "out").stdout)
+    assert "ncclAllReduce" in json.dumps(tree) and "ncclGroupEnd" not in json.dumps(tree)
+
+
+def test_how_long_a_recorder_is_silent_ends_with_its_file(tmp_path):
+    """Not with the moment at which it is looked at; of members of an archive no such time is known."""
+    given = write_recorders(tmp_path / "given", [WAITING, AWAY, WAITING])
+    newest_ns = entry(2)["time_created_ns"]
+    for name in os.listdir(given):
+        os.utime(given / name, ns=(newest_ns + 640_000_000_000,) * 2)
+    run_import(given, "-o", tmp_path / "out")
+    culprit, = analyse("diagnose", tmp_path / "out")["culprits"]
+    assert culprit["rank"] == 1 and abs(culprit["away_seconds"] - 641) < 1
+    assert "its newest entry 641 s old when the file was written" in culprit["reason"]
+    assert "library" not in culprit["reason"]
+    with tarfile.open(tmp_path / "all.tar", "w") as tar:
+        for name in os.listdir(given):
+            tar.add(given / name, name)
+    run_import(tmp_path / "all.tar", "-o", tmp_path / "archive")
+    found = analyse("diagnose", tmp_path / "archive")
+    assert found["verdict"] == "hang" and abs(found["culprits"][0]["away_seconds"] - 1) < 0.01
+
+
+def test_no_steps_are_found_by_knobs_of_another_tool(tmp_path):
+    diagnosis_of(tmp_path, [WAITING, AWAY, WAITING])
+    said = jobs.commtap("steps", tmp_path / "out").stdout
+    assert "no steps found" in said and "COMMTAP_" not in said
+
+
+def test_a_hang_beside_a_desync_is_told(tmp_path):
+    """In a group of its own; a wait for those who disagree is a consequence, and not told."""
+    documents = []
+    groups = {str(n): {"desc": f"tp_{n}", "ranks": ranks} for n, ranks in enumerate(["[0, 1]", "[2, 3]", "[0, 2]"])}
+    for rank in range(4):
+        group, entries = str(rank // 2), []
+        for one in [entry(1), *([] if rank == 1 else [entry(2, "started")])]:
+            entries.append({**one, "process_group": [group, "tp"], "time_discovered_started_ns": 1})
+        if rank == 3:
+            entries[-1]["profiling_name"] = "nccl:broadcast"
+        if rank == 0:
+            entries.append({**entry(1, "started"), "process_group": ["2", "tp"]})
+        documents.append({**flight(entries), "pg_config": groups})
+    found, text = diagnosis_of(tmp_path, documents)
+    assert found["verdict"] == "desync" and {c["rank"] for c in found["culprits"]} == {2, 3}
+    assert "That does not explain another wait: ncclAllReduce #2 on tp_0: rank 0 waits; rank 1 never began it." in text
+    assert "on tp_2" not in text
+
+
 def test_another_backend_has_its_own_names(tmp_path):
     documents = [malformed(document, profiling_name="gloo:all_reduce") for document in (WAITING, AWAY, WAITING)]
     assert "gloo:all_reduce #2 on default_pg: ranks 0, 2 wait" in diagnosis_of(tmp_path, documents)[1]
