@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "analyzer/base/grow.h"
+#include "analyzer/base/hash.h"
 #include "analyzer/import/flight_entries.h"
 #include "analyzer/import/flight_launches.h"
 #include "analyzer/import/flight_order.h"
@@ -31,6 +32,11 @@ struct recorded_group {
     uint32_t place; /* index + 1 of its communicator, 0 = not yet there */
 };
 
+struct unread_document {
+    int32_t rank;    /* by its name, */
+    uint64_t series; /* which begins so: a hash */
+};
+
 struct flight {
     struct import_limits *limits;
     struct flight_document document;
@@ -39,8 +45,9 @@ struct flight {
     struct trace trace; /* of the documents so far */
     bool reading, listed, no_memory, repeated;
     size_t dropped, dropped_before; /* before the present document */
-    int32_t *unread;                /* ranks of documents that cannot be read */
+    struct unread_document *unread;
     size_t unread_count;
+    uint64_t series;           /* of the first document that could be read, 0: none yet */
     char newer[FLIGHT_NAME];   /* a version that is not known, empty: there was none */
     char unknown[FLIGHT_NAME]; /* the first operation of no known kind */
     int32_t *named;            /* RANKS_NAMED: members as they are read */
@@ -157,14 +164,18 @@ static bool piece(void *state, const char *key, const json_t *value) {
 
 /* ---- a rank ---------------------------------------------------------------------------------- */
 
-/* The number at the end of a name ("nccl_trace_rank_12", "rank3.json"), -1 = none. */
-static int32_t parse_rank(const char *name) {
+/* The number at the end of a name ("nccl_trace_rank_12", "rank3.json"), -1 = none; and what names of other ranks' files
+ * begin with as well, as a hash that is not 0. */
+static int32_t parse_rank(const char *name, uint64_t *series) {
     const char *base = strrchr(name, '/');
     base = base ? base + 1 : name;
     const char *dot = strstr(base, ".json");
     const char *last = dot ? dot : base + strlen(base), *first = last;
     while (first > base && isdigit((unsigned char)first[-1]))
         first--;
+    *series = 1;
+    for (const char *c = base; c < first; c++)
+        *series = hash_mix(*series, (unsigned char)*c) | 1;
     if (first == last || last - first > 6)
         return -1;
     return (int32_t)strtol(first, NULL, 10);
@@ -251,21 +262,25 @@ static void begin_document(struct flight *flight) {
 
 static void forget(void *state, const char *name) {
     struct flight *flight = state;
-    int32_t rank = parse_rank(name);
+    struct unread_document unread;
+    unread.rank = parse_rank(name, &unread.series);
     begin_document(flight);
-    if (rank < 0 || rank >= TRACE_RANKS_MOST)
+    if (unread.rank < 0 || unread.rank >= TRACE_RANKS_MOST)
         return;
-    if (limits_keep(flight->limits, 2 * sizeof rank) && grow_list(flight->unread, flight->unread_count))
-        flight->unread[flight->unread_count++] = rank;
+    if (grow_list(flight->unread, flight->unread_count)) /* less than the document took, whose limits are exceeded */
+        flight->unread[flight->unread_count++] = unread;
     else
         flight->no_memory = true;
 }
 
 static bool document(void *state, const char *name, int64_t written_ns) {
     struct flight *flight = state;
-    int32_t rank = parse_rank(name);
+    uint64_t series;
+    int32_t rank = parse_rank(name, &series);
     bool told = flight->document.count > 0 || flight->listed; /* JSON of a rank with nothing to tell has no entries */
     bool any = flight->reading && told && rank >= 0 && rank < TRACE_RANKS_MOST;
+    if (any && flight->series == 0)
+        flight->series = series;
     if (any && !add_traced_rank(flight, rank, name, written_ns))
         flight->no_memory = true;
     begin_document(flight);
@@ -275,9 +290,9 @@ static bool document(void *state, const char *name, int64_t written_ns) {
 /* Ranks that groups list, and whose own documents tell nothing: they may have done anything. */
 static bool mark_unread(const struct flight *flight, struct trace *trace) {
     for (size_t i = 0; i < flight->unread_count; i++) {
-        int32_t rank = flight->unread[i];
-        if (rank >= trace->world_size || trace->ranks[rank].seen)
-            continue;
+        int32_t rank = flight->unread[i].rank;
+        if (flight->unread[i].series != flight->series || rank >= trace->world_size || trace->ranks[rank].seen)
+            continue; /* another file that lay there, or a rank that is known */
         if (!trace_see_rank(trace, rank))
             return false;
         trace->ranks[rank].unread = true;

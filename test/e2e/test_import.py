@@ -636,6 +636,14 @@ def test_one_rank_that_cannot_be_read_does_not_lose_the_others(tmp_path):
     assert "nothing is known of what 1 rank did (rank 1" in " ".join(f["text"] for f in report["findings"])
 
 
+def grown(times):
+    """A value that holds the same one twice, so often: a few bytes for a tree of 2 ** times values."""
+    value = [1]
+    for _ in range(times):
+        value = [value, value]
+    return value
+
+
 def write_recorders(folder, documents):
     """Of each rank; bytes are a file's whole content."""
     folder.mkdir(parents=True)
@@ -710,6 +718,15 @@ def test_messages_have_the_numbers_of_their_recorder(tmp_path):
     assert "rank 1 in ncclRecv(source 0, p2p_seq_id 41) on default_pg" in diagnosis_of(tmp_path, [sender, receiver])[1]
 
 
+def test_a_file_of_something_else_is_no_recorder(tmp_path):
+    """Rank 1 left none; what lies there ends in its number, too."""
+    given = write_recorders(tmp_path / "given", [WAITING, b"", WAITING])
+    (given / "nccl_trace_rank_1").rename(given / "core.1")
+    run_import(given, "-o", tmp_path / "out")
+    found = analyse("diagnose", tmp_path / "out")
+    assert (found["verdict"], [c["state"] for c in found["culprits"]]) == ("dead_rank", ["no_dump"])
+
+
 def test_a_batch_of_messages_is_no_collective(tmp_path):
     documents = []
     for rank in range(2):
@@ -773,6 +790,7 @@ def test_another_backend_has_its_own_names(tmp_path):
 UNREAD = {
     "pickle that names": pickle.dumps({"entries": [os.system]}, protocol=2),
     "cut": json.dumps(WAITING).encode()[:-9],
+    "pickle that grows": pickle.dumps({"entries": grown(24)}, protocol=2),
     "empty": b"",
     "entries in a dictionary": {**WAITING, "entries": {"0": WAITING["entries"][0]}},
     "groups in a list": {**WAITING, "pg_config": list(WAITING["pg_config"].values())},
@@ -821,14 +839,6 @@ def test_output_depends_on_the_trace_alone(tmp_path):
 
 
 GOOD = json.dumps(kineto(0, 1, [kernel("ncclKernel_AllReduce_x", 1, 2)]))
-
-def grown(times):
-    """A value that holds the same one twice, so often: a few bytes for a tree of 2 ** times values."""
-    value = [1]
-    for _ in range(times):
-        value = [value, value]
-    return value
-
 
 HOSTILE = {
     "empty": (b"", "at byte 0"),
