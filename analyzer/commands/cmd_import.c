@@ -158,7 +158,9 @@ static int write_out(struct trace *trace, const char *directory, size_t dropped,
     }
     printf("%d of %d ranks, %zu operations on %zu communicators, from: %s\n", written, (int)trace->world_size,
            trace->event_count - trace->work_count, trace->communicator_count, trace->format);
-    if (dropped > 0)
+    if (dropped > 0 && trace->left_out[0])
+        printf("left out: %zu events that say too little: %s\n", dropped, trace->left_out);
+    else if (dropped > 0)
         printf("left out: %zu events that say too little, or are of an unknown kind\n", dropped);
     if (unreadable > 0)
         printf("left out: %zu documents that cannot be read\n", unreadable);

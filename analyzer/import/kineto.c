@@ -5,17 +5,17 @@
  * Must not live here: numbering, dumps.
  *
  * An operation is a kernel of NCCL: its GPU time. What it is stands in the kernel's arguments (PyTorch 2.2 on:
- * Collective name, Group size, Process Group Name and Ranks, In msg nelems, dtype) or in the annotation "nccl:..."
- * around the launch, found by the kernel's correlation number and the time and thread of that launch; else in the
- * kernel's name. Kernels that move messages between two ranks name no partner: they are counted, and are communication
- * that cannot be matched.
- * Who called is told by what encloses the launch on its thread: Python's functions and modules (with_stack=True),
- * operators of the framework, annotations. A Python function has the line on which it begins. Where no function is on
- * record, the argument "Call stack" of an operator tells them, as older releases and TorchScript do: with the lines
- * that were executed. What other kernels do is the rank's own work, what copies do is apart (gpu_work.h). Operations
- * are numbered per process group in the order of their kernels, so all ranks must have recorded the same ones.
- * Several traces of one rank are what the profiler's schedule wrote, one per cycle (cycles.h); between them recording
- * was paused.
+ * Collective name, Group size, Process Group Name and Ranks, In msg nelems, dtype) or in the call "record_param_comms"
+ * or the annotation "nccl:..." around the launch, found by the kernel's correlation number and the time and thread of
+ * that launch; else in the kernel's name. A message's partner stands there too (Dst Rank, Src Rank, or the annotation
+ * "nccl:send 0->1"); kernels that do not name it are counted, and are communication that cannot be matched. Who called
+ * is told by what encloses the launch on its thread: Python's functions and modules (with_stack=True), operators of the
+ * framework, annotations. A Python function has the line on which it begins. Where no function is on record, the
+ * argument "Call stack" of an operator tells them, as older releases and TorchScript do: with the lines that were
+ * executed. What other kernels do is the rank's own work, what copies do is apart (gpu_work.h). Operations are numbered
+ * as PyTorch does where it tells, else per process group in the order of their kernels (trace_order_cycles). Several
+ * traces of one rank are what the profiler's schedule wrote, one per cycle (cycles.h); between them recording was
+ * paused.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -31,15 +31,24 @@
 enum { NAME = 96, RANKS_NAMED = 4096, ANNOTATIONS_BACK = 256 /* that ended, inside one that has not */ };
 enum { GPUS_MOST = 1024 /* of a host */ };
 
-struct kernel {
-    int64_t start_ns, end_ns;
-    int64_t correlation;
-    char name[NAME]; /* of the collective where known, else of the kernel */
+/* What PyTorch says of a collective or a message. */
+struct told {
+    char name[NAME]; /* of the collective where `named`, else of the kernel */
+    bool named;
     uint32_t
         group; /* process group: index of a communicator of kineto.groups, without members where they are not told */
     uint32_t group_size;
     uint64_t elements, type_bytes; /* elements UINT64_MAX = unknown */
     enum datatype_code dtype;
+    int64_t number;        /* of a collective in its group, -1: not told */
+    int64_t partner;       /* of a message, world rank, -1: not told */
+    int64_t partner_place; /* ... rank in the group; of a collective, the own one */
+};
+
+struct kernel {
+    int64_t start_ns, end_ns;
+    int64_t correlation;
+    struct told told;
 };
 
 struct launch {
@@ -57,6 +66,12 @@ struct annotation {
     char name[NAME];
     uint64_t elements, type_bytes;
     enum datatype_code dtype;
+};
+
+/* "record_param_comms": the framework's call that launches a collective or a message. */
+struct call_note {
+    struct thread_span on;
+    struct told told;
 };
 
 #define LIST(TYPE)                                                                                                     \
@@ -92,11 +107,15 @@ struct rank_trace {
     LIST(kernel) kernels;
     LIST(launch) launches;
     LIST(annotation) annotations;
+    LIST(call_note) notes;
     LIST(cycle_span) steps; /* of the profiler */
     LIST(gpu_kernel) work;  /* what is no operation */
     LIST(gpu_memory) memory;
     LIST(frame_span) frames;
 };
+
+/* Why an operation is left out: what its record lacks. */
+enum dropped { DROPPED_TIME, DROPPED_KIND, DROPPED_GROUP, DROPPED_MEMBER, DROPPED_PARTNER, DROPPED_REASONS };
 
 struct kineto {
     struct import_limits *limits;
@@ -104,7 +123,7 @@ struct kineto {
     struct trace groups;    /* the process groups of all ranks: its communicators alone, and stacks */
     uint32_t *group_places; /* per group: index + 1 of its communicator in the finished trace, 0 = not yet there */
     int32_t *named;         /* RANKS_NAMED: members as they are read */
-    size_t dropped;
+    size_t dropped[DROPPED_REASONS];
     bool reading;
     char refused[3 * NAME + 160];
 };
@@ -119,6 +138,7 @@ static void free_rank(struct rank_trace *rank) {
     free(rank->kernels.items);
     free(rank->launches.items);
     free(rank->annotations.items);
+    free(rank->notes.items);
     free(rank->steps.items);
     free(rank->work.items);
     free(rank->memory.items);
@@ -184,27 +204,50 @@ static size_t group_of(struct kineto *kineto, const struct rank_trace *rank, con
     return trace_communicator(&kineto->groups, title, members, size == 0 && listed ? listed->size : size);
 }
 
+/* False: memory is short, or a limit is exceeded. */
+static bool read_told(struct kineto *kineto, const struct rank_trace *rank, const json_t *arguments, const char *name,
+                      struct told *told) {
+    const char *collective = text_or(arguments, "Collective name", NULL);
+    *told = (struct told){.named = collective != NULL,
+                          .group_size = (uint32_t)integer_or(arguments, "Group size", 0),
+                          .number = integer_or(arguments, "Seq", -1),
+                          .partner_place = integer_or(arguments, "Rank", -1)};
+    /* PyTorch writes one of the two, a world rank */
+    told->partner = integer_or(arguments, "Dst Rank", integer_or(arguments, "Src Rank", -1));
+    snprintf(told->name, sizeof told->name, "%s", collective ? collective : name);
+    int64_t in = integer_or(arguments, "In msg nelems", -1), out = integer_or(arguments, "Out msg nelems", -1);
+    told->elements = in < 0 && out < 0 ? UINT64_MAX : (uint64_t)(in > out ? in : out);
+    uint32_t bytes;
+    told->dtype = import_dtype(text_or(arguments, "dtype", NULL), &bytes);
+    told->type_bytes = bytes;
+    size_t index = group_of(kineto, rank, arguments);
+    told->group = (uint32_t)index;
+    return index != SIZE_MAX;
+}
+
 static bool add_kernel(struct kineto *kineto, struct rank_trace *rank, const json_t *piece, const json_t *arguments) {
-    struct kernel kernel = {.correlation = integer_or(arguments, "correlation", -1),
-                            .group_size = (uint32_t)integer_or(arguments, "Group size", 0)};
+    struct kernel kernel = {.correlation = integer_or(arguments, "correlation", -1)};
     if (!read_span(piece, &kernel.start_ns, &kernel.end_ns)) {
-        kineto->dropped++;
+        kineto->dropped[DROPPED_TIME]++;
         return true;
     }
-    const char *name = text_or(arguments, "Collective name", text_or(piece, "name", ""));
-    snprintf(kernel.name, sizeof kernel.name, "%s", name);
-    int64_t in = integer_or(arguments, "In msg nelems", -1), out = integer_or(arguments, "Out msg nelems", -1);
-    kernel.elements = in < 0 && out < 0 ? UINT64_MAX : (uint64_t)(in > out ? in : out);
-    uint32_t bytes;
-    kernel.dtype = import_dtype(text_or(arguments, "dtype", NULL), &bytes);
-    kernel.type_bytes = bytes;
-    size_t index = group_of(kineto, rank, arguments);
-    struct kernel *place = index != SIZE_MAX ? GROW(kineto->limits, rank->kernels) : NULL;
-    if (!place)
-        return false;
-    kernel.group = (uint32_t)index;
-    *place = kernel;
-    return true;
+    struct kernel *place = read_told(kineto, rank, arguments, text_or(piece, "name", ""), &kernel.told)
+                               ? GROW(kineto->limits, rank->kernels)
+                               : NULL;
+    if (place)
+        *place = kernel;
+    return place != NULL;
+}
+
+static bool add_note(struct kineto *kineto, struct rank_trace *rank, const json_t *piece, const json_t *arguments) {
+    struct call_note note = {.on.thread = integer_or(piece, "tid", -1)};
+    if (!read_span(piece, &note.on.start_ns, &note.on.end_ns))
+        return true;
+    struct call_note *place =
+        read_told(kineto, rank, arguments, "", &note.told) ? GROW(kineto->limits, rank->notes) : NULL;
+    if (place)
+        *place = note;
+    return place != NULL;
 }
 
 static bool add_launch(struct kineto *kineto, struct rank_trace *rank, const json_t *piece, const json_t *arguments) {
@@ -381,6 +424,9 @@ static bool add_event(struct kineto *kineto, struct rank_trace *rank, const json
         return add_annotation(kineto, rank, value, arguments);
     if (strcmp(category, "user_annotation") == 0 && strncmp(name, "ProfilerStep#", 13) == 0)
         return add_step(kineto, rank, value, name + 13);
+    if (strcmp(category, "cpu_op") == 0 && json_object_get(arguments, "Collective name") &&
+        !add_note(kineto, rank, value, arguments))
+        return false;
     if (strcmp(category, "user_annotation") == 0 || strcmp(category, "cpu_op") == 0 ||
         strcmp(category, "python_function") == 0)
         return add_frame(kineto, rank, value, category, name);
@@ -431,6 +477,10 @@ static void move_to_base(struct rank_trace *rank) {
     for (size_t i = 0; i < rank->annotations.count; i++) {
         rank->annotations.items[i].on.start_ns += base;
         rank->annotations.items[i].on.end_ns += base;
+    }
+    for (size_t i = 0; i < rank->notes.count; i++) {
+        rank->notes.items[i].on.start_ns += base;
+        rank->notes.items[i].on.end_ns += base;
     }
     for (size_t i = 0; i < rank->frames.count; i++) {
         rank->frames.items[i].on.start_ns += base;
@@ -535,6 +585,11 @@ static int compare_frames(const void *a, const void *b) {
     return order ? order : (left->frame > right->frame) - (left->frame < right->frame);
 }
 
+static int compare_notes(const void *a, const void *b) {
+    const struct call_note *left = a, *right = b;
+    return compare_spans(&left->on, &right->on);
+}
+
 /* How many of the sorted items, which begin with a struct thread_span, are of the launch's thread or a lower one, and
  * began before it. */
 static size_t begun_before(const void *items, size_t count, size_t item_bytes, const struct launch *launch) {
@@ -550,20 +605,33 @@ static size_t begun_before(const void *items, size_t count, size_t item_bytes, c
     return low;
 }
 
-/* The innermost annotation around a launch. They are sorted: it is the last that began before and has not ended, and
- * no more than a few that have ended lie between. */
-static const struct annotation *annotation_of(const struct rank_trace *rank, const struct launch *launch) {
+/* The innermost of the items around a launch, NULL: none. They are sorted: it is the last that began before and has not
+ * ended, and no more than a few that have ended lie between. */
+static const void *item_around(const void *items, size_t count, size_t item_bytes, const struct launch *launch) {
     if (!launch)
         return NULL;
-    size_t low = begun_before(rank->annotations.items, rank->annotations.count, sizeof(struct annotation), launch);
+    size_t low = begun_before(items, count, item_bytes, launch);
     for (size_t back = 1; back <= low && back <= ANNOTATIONS_BACK; back++) {
-        const struct annotation *one = &rank->annotations.items[low - back];
-        if (one->on.thread != launch->thread)
+        const struct thread_span *one = (const void *)((const char *)items + (low - back) * item_bytes);
+        if (one->thread != launch->thread)
             return NULL;
-        if (launch->at_ns <= one->on.end_ns)
+        if (launch->at_ns <= one->end_ns)
             return one;
     }
     return NULL;
+}
+
+static const struct annotation *annotation_of(const struct rank_trace *rank, const struct launch *launch) {
+    return item_around(rank->annotations.items, rank->annotations.count, sizeof *rank->annotations.items, launch);
+}
+
+/* Of a kernel that says nothing itself, what the call around its launch says. */
+static const struct told *told_of(const struct rank_trace *rank, const struct kernel *kernel,
+                                  const struct launch *launch) {
+    if (kernel->told.named)
+        return &kernel->told;
+    const struct call_note *note = item_around(rank->notes.items, rank->notes.count, sizeof *rank->notes.items, launch);
+    return note ? &note->told : &kernel->told;
 }
 
 /* Sorts a rank's frames, and finds which encloses which. An operator inside another one was called by the same
@@ -614,9 +682,8 @@ static bool stack_of(struct kineto *kineto, const struct rank_trace *rank, const
 }
 
 /* nccl-tests' bytes: where only the input is known, an all-gather's result is as many times as large. */
-static uint64_t kernel_bytes(const struct kernel *kernel, const struct annotation *annotation, int call,
-                             uint32_t size) {
-    uint64_t elements = kernel->elements, type = kernel->type_bytes, bytes;
+static uint64_t told_bytes(const struct told *told, const struct annotation *annotation, int call, uint32_t size) {
+    uint64_t elements = told->elements, type = told->type_bytes, bytes;
     if (elements == UINT64_MAX && annotation) {
         elements = annotation->elements;
         type = annotation->type_bytes;
@@ -643,10 +710,10 @@ static size_t add_world(struct trace *trace, const char *group) {
 }
 
 /* SIZE_MAX: memory is short, or a limit is exceeded. */
-static size_t communicator_of(struct kineto *kineto, struct trace *trace, const struct kernel *kernel) {
-    uint32_t *place = &kineto->group_places[kernel->group];
+static size_t communicator_of(struct kineto *kineto, struct trace *trace, uint32_t number) {
+    uint32_t *place = &kineto->group_places[number];
     if (*place == 0) {
-        const struct trace_communicator *group = &kineto->groups.communicators[kernel->group];
+        const struct trace_communicator *group = &kineto->groups.communicators[number];
         size_t made = group->size > 0 ? trace_communicator(trace, group->name, group->members, group->size)
                                       : add_world(trace, group->name);
         if (made == SIZE_MAX || !limits_ranks(trace->limits, trace->seen_count, trace->communicator_count))
@@ -657,7 +724,8 @@ static size_t communicator_of(struct kineto *kineto, struct trace *trace, const 
 }
 
 static struct trace_event kernel_event(const struct rank_trace *rank, const struct kernel *kernel,
-                                       const struct launch *launch, const struct annotation *annotation) {
+                                       const struct launch *launch, const struct told *told,
+                                       const struct annotation *annotation) {
     int64_t posted = launch && launch->at_ns <= kernel->start_ns ? launch->at_ns : kernel->start_ns;
     bool known = annotation && annotation->on.start_ns <= posted;
     return (struct trace_event){
@@ -668,14 +736,16 @@ static struct trace_event kernel_event(const struct rank_trace *rank, const stru
         .rank = rank->rank,
         .peer = PEER_NONE,
         .tag = TAG_NONE,
+        .told_number = -1,
         .state = TRACE_FINISHED,
         .timed = true,
-        .dtype = (uint8_t)(kernel->dtype != DATATYPE_OTHER || !annotation ? kernel->dtype : annotation->dtype)};
+        .dtype = (uint8_t)(told->dtype != DATATYPE_OTHER || !annotation ? told->dtype : annotation->dtype)};
 }
 
 /* Communication all the same. */
-static bool drop_operation(struct kineto *kineto, struct rank_trace *rank, const struct kernel *kernel) {
-    kineto->dropped++;
+static bool drop_operation(struct kineto *kineto, struct rank_trace *rank, const struct kernel *kernel,
+                           enum dropped reason) {
+    kineto->dropped[reason]++;
     return add_work(kineto, rank,
                     &(struct gpu_kernel){.start_ns = kernel->start_ns,
                                          .end_ns = kernel->end_ns,
@@ -683,40 +753,61 @@ static bool drop_operation(struct kineto *kineto, struct rank_trace *rank, const
                                          .call = import_gpu_nccl});
 }
 
-/* Each cycle's numbers begin behind those of the one before, whoever had most: a rank that lost a trace has a gap. */
-static uint64_t next_order(struct trace_communicator *communicator, uint32_t cycle, int32_t rank) {
-    if (communicator->cycle != cycle)
-        communicator->first_order = communicator->order_end;
-    if (communicator->cycle != cycle || communicator->ordered_rank != rank)
-        communicator->next_order = communicator->first_order;
-    communicator->cycle = cycle;
-    communicator->ordered_rank = rank;
-    uint64_t order = communicator->next_order++;
-    communicator->order_end =
-        communicator->next_order > communicator->order_end ? communicator->next_order : communicator->order_end;
-    return order;
+/* Rank in its communicator of whom a message goes to or comes from, -1: not told. Where the world rank cannot be, the
+ * rank in the group is there too. */
+static int32_t partner_of(const struct trace_communicator *communicator, int32_t rank, const struct told *told,
+                          const struct annotation *annotation) {
+    int32_t own = trace_member(communicator, rank), partner = -1;
+    if (told->partner >= 0 && told->partner < TRACE_RANKS_MOST)
+        partner = trace_member(communicator, (int32_t)told->partner);
+    if (partner >= 0 && partner != own)
+        return partner;
+    int64_t place = told->named ? told->partner_place : -1;
+    int from, to; /* both in the group: "nccl:send 0->1", "nccl:recv 1<-0" */
+    if (place < 0 && annotation &&
+        (sscanf(annotation->name, "nccl:send %d->%d", &from, &to) == 2 ||
+         sscanf(annotation->name, "nccl:recv %d<-%d", &from, &to) == 2))
+        place = from == own ? to : -1;
+    return place >= 0 && place < communicator->size && place != own ? (int32_t)place : -1;
+}
+
+/* What stands in the way of the event, DROPPED_REASONS: nothing. */
+static enum dropped complete_event(struct trace_event *event, const struct trace_communicator *communicator,
+                                   uint32_t cycle, const struct told *told, const struct annotation *annotation) {
+    bool collective = import_nccl_calls[event->call].call_class == CLASS_COLLECTIVE;
+    if (trace_member(communicator, event->rank) < 0)
+        return DROPPED_MEMBER;
+    event->cycle = cycle;
+    event->bytes = told_bytes(told, annotation, event->call, communicator->size);
+    if (collective)
+        event->told_number = told->number;
+    else
+        event->peer = partner_of(communicator, event->rank, told, annotation);
+    return collective || event->peer >= 0 ? DROPPED_REASONS : DROPPED_PARTNER;
 }
 
 static bool add_kernel_operation(struct kineto *kineto, struct trace *trace, struct rank_trace *rank, uint32_t cycle,
                                  const struct kernel *kernel) {
     const struct launch *launch = launch_of(rank, kernel->correlation);
     const struct annotation *annotation = annotation_of(rank, launch);
-    int call = import_nccl_call(annotation ? annotation->name : kernel->name);
-    bool whole = kineto->groups.communicators[kernel->group].size > 0 || kernel->group_size == 0 ||
-                 kernel->group_size == (uint32_t)trace->world_size;
-    if (call < 0 || import_nccl_calls[call].call_class != CLASS_COLLECTIVE || !whole)
-        return drop_operation(kineto, rank, kernel);
-    size_t index = communicator_of(kineto, trace, kernel);
+    const struct told *told = told_of(rank, kernel, launch);
+    int call = import_nccl_call(annotation ? annotation->name : told->name);
+    bool whole = kineto->groups.communicators[told->group].size > 0 || told->group_size == 0 ||
+                 told->group_size == (uint32_t)trace->world_size;
+    if (call < 0 || import_nccl_calls[call].call_class == CLASS_GROUP)
+        return drop_operation(kineto, rank, kernel, DROPPED_KIND);
+    if (!whole)
+        return drop_operation(kineto, rank, kernel, DROPPED_GROUP);
+    size_t index = communicator_of(kineto, trace, told->group);
     if (index == SIZE_MAX)
         return false;
     struct trace_communicator *communicator = &trace->communicators[index];
-    if (trace_member(communicator, rank->rank) < 0)
-        return drop_operation(kineto, rank, kernel);
-    struct trace_event event = kernel_event(rank, kernel, launch, annotation);
-    event.order = next_order(communicator, cycle, rank->rank);
-    event.bytes = kernel_bytes(kernel, annotation, call, communicator->size);
+    struct trace_event event = kernel_event(rank, kernel, launch, told, annotation);
     event.communicator = (uint32_t)index;
     event.call = (uint16_t)call;
+    enum dropped lacks = complete_event(&event, communicator, cycle, told, annotation);
+    if (lacks != DROPPED_REASONS)
+        return drop_operation(kineto, rank, kernel, lacks);
     return stack_of(kineto, rank, launch, &event.stack) && trace_add(trace, &event);
 }
 
@@ -831,6 +922,8 @@ static bool add_rank_trace(struct kineto *kineto, struct trace *trace, const str
         qsort(rank->launches.items, rank->launches.count, sizeof *rank->launches.items, compare_launches);
     if (rank->annotations.count > 0)
         qsort(rank->annotations.items, rank->annotations.count, sizeof *rank->annotations.items, compare_annotations);
+    if (rank->notes.count > 0)
+        qsort(rank->notes.items, rank->notes.count, sizeof *rank->notes.items, compare_notes);
     nest_frames(rank);
     if (rank->kernels.count > 0)
         qsort(rank->kernels.items, rank->kernels.count, sizeof *rank->kernels.items, compare_kernels);
@@ -882,6 +975,28 @@ static const char *add_traces(struct kineto *kineto, struct trace *trace) {
     return added ? refused : strerror(ENOMEM);
 }
 
+/* What was left out, and for what: "12 messages that do not name their partner". */
+static void count_dropped(const struct kineto *kineto, struct trace *trace, size_t *dropped) {
+    static const char *const lacks[][2] = {
+        [DROPPED_TIME] = {"without a time", "without a time"},
+        [DROPPED_KIND] = {"that does not say what it does", "that do not say what they do"},
+        [DROPPED_GROUP] = {"whose process group does not tell its ranks",
+                           "whose process group does not tell its ranks"},
+        [DROPPED_MEMBER] = {"of a process group that its rank is not in", "of a process group that its rank is not in"},
+        [DROPPED_PARTNER] = {"that sends or receives and does not say with whom",
+                             "that send or receive and do not say with whom"},
+    };
+    size_t length = 0;
+    *dropped = 0;
+    for (int i = 0; i < DROPPED_REASONS; i++) {
+        *dropped += kineto->dropped[i];
+        if (kineto->dropped[i] > 0 && length < sizeof trace->left_out)
+            length += (size_t)snprintf(trace->left_out + length, sizeof trace->left_out - length, "%s%zu kernel%s %s",
+                                       length > 0 ? ", " : "", kineto->dropped[i], kineto->dropped[i] == 1 ? "" : "s",
+                                       lacks[i][kineto->dropped[i] != 1]);
+    }
+}
+
 static const char *finish(void *state, struct trace *trace, size_t *dropped) {
     struct kineto *kineto = state;
     *trace = (struct trace){.limits = kineto->limits,
@@ -895,7 +1010,9 @@ static const char *finish(void *state, struct trace *trace, size_t *dropped) {
     const char *refused = check_ranks(kineto);
     if (!refused)
         refused = add_traces(kineto, trace);
-    *dropped = kineto->dropped;
+    if (!refused && !trace_order_cycles(trace))
+        refused = strerror(ENOMEM);
+    count_dropped(kineto, trace, dropped);
     trace->stacks = kineto->groups.stacks;
     kineto->groups.stacks = (struct trace_stacks){0};
     return refused;

@@ -159,7 +159,7 @@ size_t trace_communicator(struct trace *trace, const char *name, const int32_t *
         return SIZE_MAX;
     added->index = trace->communicator_count++;
     struct trace_communicator *communicator = &trace->communicators[added->index];
-    *communicator = (struct trace_communicator){.uid = uid, .size = size, .ordered_rank = -1};
+    *communicator = (struct trace_communicator){.uid = uid, .size = size};
     snprintf(communicator->name, sizeof communicator->name, "%s", name);
     return fill_communicator(communicator, members) ? trace->communicator_count - 1 : SIZE_MAX;
 }
@@ -273,6 +273,16 @@ static struct key key_of(const struct trace *trace, struct trace_event *event) {
     return key;
 }
 
+/* Of all operations. The caller frees; NULL: memory is short. */
+static struct key *numbering_keys(const struct trace *trace, size_t *count) {
+    struct key *keys = malloc((trace->event_count ? trace->event_count : 1) * sizeof *keys);
+    *count = 0;
+    for (size_t i = 0; keys && i < trace->event_count; i++)
+        if (trace->events[i].communicator != COMM_NONE && trace->calls[trace->events[i].call].call_class != CLASS_GROUP)
+            keys[(*count)++] = key_of(trace, &trace->events[i]);
+    return keys;
+}
+
 #define COMPARE(FIELD)                                                                                                 \
     if (left->FIELD != right->FIELD)                                                                                   \
     return left->FIELD < right->FIELD ? -1 : 1
@@ -325,6 +335,117 @@ static void set_numbers(const struct trace *trace, struct key *keys, size_t coun
     }
 }
 
+/* ---- order of what only has times ------------------------------------------------------------ */
+
+/* One rank's side of a channel, or of a communicator's collectives, cycle by cycle. */
+static int compare_sides(const struct key *left, const struct key *right) {
+    int channel = compare_channels(left, right);
+    if (channel != 0)
+        return channel;
+    COMPARE(event->cycle);
+    COMPARE(event->rank);
+    return 0;
+}
+
+static int compare_cycles(const void *a, const void *b) {
+    const struct key *left = a, *right = b;
+    int side = compare_sides(left, right);
+    if (side != 0)
+        return side;
+    COMPARE(enter_ns);
+    COMPARE(event->leave_ns);
+    COMPARE(event); /* messages of one launch, in the order in which they were called */
+    return 0;
+}
+
+/* Each cycle's numbers begin behind those of the one before, whoever had most: a rank that lost a trace has a gap. */
+static void set_places(struct key *keys, size_t count) {
+    uint64_t first = 0, next = 0, most = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool channel = i > 0 && compare_channels(&keys[i - 1], &keys[i]) == 0;
+        bool cycle = channel && keys[i - 1].event->cycle == keys[i].event->cycle;
+        if (!cycle)
+            first = channel ? most : 0;
+        if (!channel)
+            most = 0;
+        if (!cycle || keys[i - 1].event->rank != keys[i].event->rank)
+            next = first;
+        keys[i].order = keys[i].event->order = next++;
+        most = next > most ? next : most;
+    }
+}
+
+/* Whether PyTorch's numbers tell all of a communicator's collectives apart. Those of a coalesced group share one. */
+static bool numbers_tell(const struct key *keys, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        int64_t number = keys[i].event->told_number;
+        bool follows = i > 0 && compare_sides(&keys[i - 1], &keys[i]) == 0;
+        if (number < 0 || number >= UINT32_MAX || (follows && number <= keys[i - 1].event->told_number))
+            return false;
+    }
+    return true;
+}
+
+/* Of alltoall, gather and scatter each rank has its own size. */
+static bool one_size(const struct trace_call *call) {
+    return call->busbw != BUSBW_SHARE || strcmp(call->name, "ncclAllGather") == 0 ||
+           strcmp(call->name, "ncclReduceScatter") == 0;
+}
+
+/* Whether two ranks' events can be the two sides of one operation. */
+static bool can_be_one(const struct trace *trace, const struct trace_event *a, const struct trace_event *b) {
+    bool message = trace->calls[a->call].call_class != CLASS_COLLECTIVE;
+    bool types = a->dtype == b->dtype || a->dtype == DATATYPE_OTHER || b->dtype == DATATYPE_OTHER;
+    bool bytes = a->bytes == b->bytes || a->bytes == BYTES_UNKNOWN || b->bytes == BYTES_UNKNOWN;
+    return (message || a->call == b->call) && types && (bytes || !one_size(&trace->calls[a->call]));
+}
+
+/* The keys of one channel and cycle, by order. */
+static void doubt_places(struct trace *trace, struct key *keys, size_t count) {
+    bool agree = true;
+    for (size_t i = 1; agree && i < count; i++)
+        agree = keys[i - 1].order != keys[i].order || can_be_one(trace, keys[i - 1].event, keys[i].event);
+    for (size_t i = 0; !agree && i < count; i++)
+        keys[i].event->ordinal_unknown = true;
+    if (!agree && !trace->note[0])
+        snprintf(trace->note, sizeof trace->note,
+                 "the ranks' traces do not hold the same operations of %.40s, and no numbers of them: nothing tells "
+                 "which belong together",
+                 trace->communicators[keys[0].communicator].name);
+}
+
+static void order_channel(struct trace *trace, struct key *keys, size_t count) {
+    bool numbered = keys[0].from < 0 && numbers_tell(keys, count);
+    for (size_t i = 0; numbered && i < count; i++)
+        keys[i].event->order = (uint64_t)keys[i].event->told_number;
+    if (numbered)
+        return;
+    set_places(keys, count);
+    qsort(keys, count, sizeof *keys, compare_orders);
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i + 1; end < count && keys[end].event->cycle == keys[i].event->cycle; end++)
+            ;
+        doubt_places(trace, &keys[i], end - i);
+    }
+}
+
+bool trace_order_cycles(struct trace *trace) {
+    size_t count = 0;
+    struct key *keys = numbering_keys(trace, &count);
+    if (!keys)
+        return false;
+    qsort(keys, count, sizeof *keys, compare_cycles);
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i + 1; end < count && compare_channels(&keys[i], &keys[end]) == 0; end++)
+            ;
+        order_channel(trace, &keys[i], end - i);
+    }
+    free(keys);
+    return true;
+}
+
+/* ---- sorting --------------------------------------------------------------------------------- */
+
 static int compare_events(const void *a, const void *b) {
     const struct trace_event *left = a, *right = b;
     COMPARE(rank);
@@ -337,13 +458,10 @@ static int compare_events(const void *a, const void *b) {
 }
 
 bool trace_number(struct trace *trace) {
-    struct key *keys = malloc((trace->event_count ? trace->event_count : 1) * sizeof *keys);
+    size_t count = 0;
+    struct key *keys = numbering_keys(trace, &count);
     if (!keys)
         return false;
-    size_t count = 0;
-    for (size_t i = 0; i < trace->event_count; i++)
-        if (trace->events[i].communicator != COMM_NONE && trace->calls[trace->events[i].call].call_class != CLASS_GROUP)
-            keys[count++] = key_of(trace, &trace->events[i]);
     qsort(keys, count, sizeof *keys, compare_orders);
     if (trace->order_by_time) {
         share_entries(keys, count);

@@ -33,11 +33,6 @@ struct trace_communicator {
     int32_t *members; /* world ranks in the communicator's order */
     uint32_t *order;  /* places in `members`, by world rank */
     uint32_t size;
-    /* Private to who adds events: of the last cycle (cycles.h) and rank, what the next one is numbered, where that
-     * cycle begins, and where the numbers of all end. */
-    int32_t ordered_rank;
-    uint32_t cycle;
-    uint64_t next_order, first_order, order_end;
 };
 
 enum trace_state { TRACE_POSTED = 0, TRACE_STARTED = 1, TRACE_FINISHED = 2 };
@@ -67,6 +62,8 @@ struct trace_event {
     uint32_t number;       /* that its format gives it, SEQ_NONE: none */
     uint64_t bytes_out;    /* of what it puts out, BYTES_UNKNOWN: as `bytes` tells, or not told */
     int64_t epoch;         /* of a message: collectives that its communicator had called by then, -1: not told */
+    uint32_t cycle;        /* of its rank's traces that follow each other (cycles.h), for trace_order_cycles */
+    int64_t told_number;   /* ... of a collective, that the framework gave it, alike on all members; -1: not told */
     uint32_t launch;       /* orders what a rank launched, where that is known: from 1; 0: it is not */
 };
 
@@ -125,6 +122,7 @@ struct trace {
     bool running;                          /* taken from a job that had not ended */
     bool numbered;                         /* `order` is the number of messages as well */
     bool only_open;                        /* operations that had ended are left out */
+    char left_out[320];                    /* what was left out, and what it lacks; empty: not told */
     char note[160];                        /* something that the user should know, empty: nothing */
     int64_t resolution_ns;                 /* of a GPU's times */
     bool order_by_time; /* `order` tells operations apart, the earliest entry orders them; else order is the number */
@@ -172,6 +170,10 @@ bool trace_add_mark(struct trace *trace, int32_t rank, int64_t at_ns);
 /* Notes that the rank was not recorded from one moment to another one, if that is later. */
 bool trace_add_pause(struct trace *trace, int32_t rank, int64_t from_ns, int64_t to_ns);
 bool trace_add_sample(struct trace *trace, const struct trace_sample *sample);
+
+/* Sets the order of all events, of which only the times are known, and a number for some. A trace begins anywhere: what
+ * ranks have in one place is one operation where that agrees, else nothing tells which belong together. */
+bool trace_order_cycles(struct trace *trace);
 
 /* Sets every event's seq, and sorts the events, the marks and the samples by rank, then time. */
 bool trace_number(struct trace *trace);

@@ -308,7 +308,7 @@ static uint8_t *define_communicators(const struct dump_image *image, const struc
 }
 
 static void note_collective(struct progress *row, const struct plan *plan, const struct trace_event *event) {
-    uint64_t number = event->seq + UINT64_C(1);
+    uint64_t number = event->seq == SEQ_NONE ? row->enqueued : event->seq + UINT64_C(1);
     if (number > row->enqueued) {
         row->enqueued = number;
         row->last_call = event->call + 1u;
@@ -353,7 +353,9 @@ static void raise_to_open(const struct plan *plan, struct progress *rows, const 
     }
 }
 
-/* How far the rank came on each communicator: there all operations count, also those that never ended. */
+/* How far the rank came on each communicator: there all operations count, also those that never ended. In a trace of
+ * a job that went on all have ended, wherever it begins: nothing is left to compare, and of no history a hash is known.
+ */
 static bool fill_progress(const struct dump_image *image, const struct plan *plan) {
     struct progress *rows = contents(image, PART_PROGRESS);
     size_t communicators = plan->trace->communicator_count;
@@ -379,8 +381,11 @@ static bool fill_progress(const struct dump_image *image, const struct plan *pla
     }
     if (plan->trace->running)
         raise_to_open(plan, rows, first_open);
+    for (size_t c = 0; c < communicators && !plan->trace->running; c++)
+        rows[c].hashed = rows[c].enqueued;
     free(first_open);
-    return histories_fill(plan->trace, plan->history_first, plan->events, plan->event_count, rows);
+    return !plan->trace->running ||
+           histories_fill(plan->trace, plan->history_first, plan->events, plan->event_count, rows);
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
