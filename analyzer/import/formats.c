@@ -127,6 +127,7 @@ const struct trace_call import_nccl_calls[] = {
 };
 /* clang-format on */
 const size_t import_nccl_call_count = sizeof import_nccl_calls / sizeof *import_nccl_calls;
+const uint16_t import_nccl_group = sizeof import_nccl_calls / sizeof *import_nccl_calls - 8;
 const uint16_t import_memory_allocated = sizeof import_nccl_calls / sizeof *import_nccl_calls - 5;
 const uint16_t import_memory_reserved = sizeof import_nccl_calls / sizeof *import_nccl_calls - 4;
 const uint16_t import_gpu_work = sizeof import_nccl_calls / sizeof *import_nccl_calls - 3;

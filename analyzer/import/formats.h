@@ -47,6 +47,8 @@ extern const struct trace_call import_nccl_calls[];
 extern const size_t import_nccl_call_count;
 /* Of these, what a GPU does beside operations: computation, copies, communication that does not say with whom. */
 extern const uint16_t import_gpu_work, import_gpu_copies, import_gpu_nccl;
+/* ... several messages that are launched together. */
+extern const uint16_t import_nccl_group;
 /* ... and what samples of its memory are of. */
 extern const uint16_t import_memory_allocated, import_memory_reserved;
 

@@ -72,6 +72,7 @@ struct annotation {
 struct call_note {
     struct thread_span on;
     struct told told;
+    bool launched; /* a kernel of its own */
 };
 
 #define LIST(TYPE)                                                                                                     \
@@ -786,29 +787,124 @@ static enum dropped complete_event(struct trace_event *event, const struct trace
     return collective || event->peer >= 0 ? DROPPED_REASONS : DROPPED_PARTNER;
 }
 
-static bool add_kernel_operation(struct kineto *kineto, struct trace *trace, struct rank_trace *rank, uint32_t cycle,
-                                 const struct kernel *kernel) {
+/* A kernel with all that is known of it. */
+struct operation {
+    const struct kernel *kernel;
+    const struct launch *launch;
+    const struct annotation *annotation;
+    const struct told *told;
+};
+
+static struct operation look_up(const struct rank_trace *rank, const struct kernel *kernel) {
     const struct launch *launch = launch_of(rank, kernel->correlation);
-    const struct annotation *annotation = annotation_of(rank, launch);
-    const struct told *told = told_of(rank, kernel, launch);
-    int call = import_nccl_call(annotation ? annotation->name : told->name);
+    return (struct operation){kernel, launch, annotation_of(rank, launch), told_of(rank, kernel, launch)};
+}
+
+/* Fills in the event. DROPPED_REASONS: nothing stands in the way. A call of -1: as the name says. */
+static bool read_operation(struct kineto *kineto, struct trace *trace, const struct rank_trace *rank,
+                           const struct operation *operation, int call, uint32_t cycle, struct trace_event *event,
+                           enum dropped *lacks) {
+    const struct told *told = operation->told;
     bool whole = kineto->groups.communicators[told->group].size > 0 || told->group_size == 0 ||
                  told->group_size == (uint32_t)trace->world_size;
-    if (call < 0 || import_nccl_calls[call].call_class == CLASS_GROUP)
-        return drop_operation(kineto, rank, kernel, DROPPED_KIND);
-    if (!whole)
-        return drop_operation(kineto, rank, kernel, DROPPED_GROUP);
+    if (call < 0)
+        call = import_nccl_call(operation->annotation ? operation->annotation->name : told->name);
+    *lacks = call < 0 ? DROPPED_KIND : DROPPED_GROUP;
+    if (call < 0 || !whole)
+        return true;
     size_t index = communicator_of(kineto, trace, told->group);
     if (index == SIZE_MAX)
         return false;
-    struct trace_communicator *communicator = &trace->communicators[index];
-    struct trace_event event = kernel_event(rank, kernel, launch, told, annotation);
-    event.communicator = (uint32_t)index;
-    event.call = (uint16_t)call;
-    enum dropped lacks = complete_event(&event, communicator, cycle, told, annotation);
-    if (lacks != DROPPED_REASONS)
-        return drop_operation(kineto, rank, kernel, lacks);
-    return stack_of(kineto, rank, launch, &event.stack) && trace_add(trace, &event);
+    *event = kernel_event(rank, operation->kernel, operation->launch, told, operation->annotation);
+    event->communicator = (uint32_t)index;
+    event->call = (uint16_t)call;
+    *lacks = complete_event(event, &trace->communicators[index], cycle, told, operation->annotation);
+    return stack_of(kineto, rank, operation->launch, &event->stack);
+}
+
+static bool is_message_call(int call) {
+    return call >= 0 &&
+           (import_nccl_calls[call].call_class == CLASS_SEND || import_nccl_calls[call].call_class == CLASS_RECV);
+}
+
+/* When the batch before this one was launched from its thread. */
+static int64_t batch_before(const struct rank_trace *rank, const struct annotation *batch) {
+    for (const struct annotation *one = batch; one > rank->annotations.items; one--)
+        if (one[-1].on.thread != batch->on.thread || strcmp(one[-1].name, batch->name) == 0)
+            return one[-1].on.thread == batch->on.thread ? one[-1].on.end_ns : INT64_MIN;
+    return INT64_MIN;
+}
+
+/* The messages that a launch in the annotation "nccl:coalesced" sends and receives (batch_isend_irecv): those that were
+ * called since the batch before and launched nothing. Returns how many, *first on. */
+static size_t batch_of(const struct rank_trace *rank, const struct operation *operation, size_t *first) {
+    const struct annotation *batch = operation->annotation;
+    if (operation->told->named || !batch || strcmp(batch->name, "nccl:coalesced") != 0)
+        return 0;
+    int64_t since = batch_before(rank, batch);
+    size_t end = begun_before(rank->notes.items, rank->notes.count, sizeof *rank->notes.items, operation->launch);
+    for (*first = end; *first > 0; --*first) {
+        const struct call_note *note = &rank->notes.items[*first - 1];
+        if (note->on.thread != operation->launch->thread || note->on.start_ns < since || note->launched ||
+            note->told.group != rank->notes.items[end - 1].told.group ||
+            !is_message_call(import_nccl_call(note->told.name)))
+            break;
+    }
+    return end - *first;
+}
+
+/* Messages that run together keep what they are; their time is the group's. */
+static bool add_batch(struct kineto *kineto, struct trace *trace, struct rank_trace *rank, uint32_t cycle,
+                      const struct operation *operation, size_t first, size_t count) {
+    struct trace_event group = {0}, event;
+    size_t before = trace->event_count;
+    for (size_t i = first; i < first + count; i++) {
+        struct operation part = *operation;
+        enum dropped lacks;
+        part.told = &rank->notes.items[i].told;
+        if (!read_operation(kineto, trace, rank, &part, import_nccl_call(part.told->name), cycle, &event, &lacks))
+            return false;
+        if (lacks != DROPPED_REASONS) {
+            trace->event_count = before;
+            return drop_operation(kineto, rank, operation->kernel, lacks);
+        }
+        uint64_t bytes =
+            group.bytes == BYTES_UNKNOWN || event.bytes == BYTES_UNKNOWN ? BYTES_UNKNOWN : group.bytes + event.bytes;
+        group = event;
+        group.bytes = bytes;
+        event.batched = true;
+        event.grouped = count > 1;
+        event.timed = !event.grouped;
+        if (!trace_add(trace, &event))
+            return false;
+    }
+    group.call = import_nccl_group;
+    group.peer = PEER_NONE;
+    return count == 1 || trace_add(trace, &group);
+}
+
+static bool add_kernel_operation(struct kineto *kineto, struct trace *trace, struct rank_trace *rank, uint32_t cycle,
+                                 const struct kernel *kernel) {
+    struct operation operation = look_up(rank, kernel);
+    size_t first, count = batch_of(rank, &operation, &first);
+    if (count > 0)
+        return add_batch(kineto, trace, rank, cycle, &operation, first, count);
+    struct trace_event event;
+    enum dropped lacks;
+    if (!read_operation(kineto, trace, rank, &operation, -1, cycle, &event, &lacks))
+        return false;
+    return lacks != DROPPED_REASONS ? drop_operation(kineto, rank, kernel, lacks) : trace_add(trace, &event);
+}
+
+/* What launched a kernel of its own is in no batch. */
+static void mark_launched(struct rank_trace *rank) {
+    for (size_t i = 0; i < rank->kernels.count; i++) {
+        const struct launch *launch = launch_of(rank, rank->kernels.items[i].correlation);
+        const struct call_note *note =
+            item_around(rank->notes.items, rank->notes.count, sizeof *rank->notes.items, launch);
+        if (note)
+            rank->notes.items[note - rank->notes.items].launched = true;
+    }
 }
 
 /* "host_4711.1700000000000000000.pt.trace.json", as tensorboard_trace_handler names it: how long the worker's name is,
@@ -927,6 +1023,7 @@ static bool add_rank_trace(struct kineto *kineto, struct trace *trace, const str
     nest_frames(rank);
     if (rank->kernels.count > 0)
         qsort(rank->kernels.items, rank->kernels.count, sizeof *rank->kernels.items, compare_kernels);
+    mark_launched(rank);
     for (size_t k = 0; k < rank->kernels.count; k++)
         if (!add_kernel_operation(kineto, trace, rank, cycle->cycle, &rank->kernels.items[k]))
             return false;

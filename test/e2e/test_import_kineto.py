@@ -65,6 +65,27 @@ def test_messages_of_a_profiler_trace(how, tmp_path):
     assert "100.0 % of sends and receives paired" in " ".join(jobs.commtap("report", tmp_path / "out").stdout.split())
 
 
+def batch(rank, number, at, world=4):
+    """batch_isend_irecv: the calls launch nothing, one kernel does what both said."""
+    events = []
+    for place, (name, key, other) in enumerate((("send", "Dst Rank", (rank + 1) % world),
+                                                ("recv", "Src Rank", (rank - 1) % world))):
+        told = words(name, number, list(range(world)), 512 + number, **{key: other})
+        events.append(call("record_param_comms", at + 20 * place, 15, **told))
+    return events + [call("nccl:coalesced", at + 50, 40, "user_annotation"), launch(at + 60, 100 + number),
+                     kernel("ncclDevKernel_SendRecv(x)", at + 200, 700, correlation=100 + number)]
+
+
+def test_messages_that_are_launched_together(tmp_path):
+    traces = [[event for number in range(5) for event in batch(rank, number, 10_000 * (number + 1))] for rank in range(4)]
+    said = run_import(write(tmp_path / "log", traces), "-o", tmp_path / "out").stdout
+    assert "left out" not in said
+    rows = analyse("links", tmp_path / "out")["links"]
+    assert {(row["from"], row["to"], row["messages_matched"], row["bytes"]) for row in rows} == {
+        (rank, (rank + 1) % 4, 5, 2 * sum(512 + number for number in range(5))) for rank in range(4)}
+    assert jobs.commtap("check", tmp_path / "out").returncode == 0
+
+
 def test_what_is_left_out_is_told_with_what_it_lacks(tmp_path):
     traces = [[kernel("ncclDevKernel_AllReduce_Sum_f32(x)", 1000, 50)] for _ in range(4)]
     traces[1] += message(True, 0, 10_000, ())
