@@ -182,7 +182,7 @@ const struct column gpu_columns[] = {
     {"gpu", "GPU", .optional = true, .value = gpu_of_row, .doc = "number of the rank's GPU, as its process counts them"},
     {"gpu_name", "model", .left = true, .optional = true, .value = gpu_model, .doc = "its model"},
     {"steps", NULL, .value = gpu_steps_of, .doc = "how many steps, 0 where the trace has none and all that ran counts"},
-    {"kernel_seconds", "kernels", LOOK_SECONDS, .value = gpu_span, .doc = "from the first kernel's beginning to the last one's end (HTA: kernel time)", .legend = "first kernel's beginning to the last one's end, of those launched in the steps"},
+    {"kernel_seconds", "kernels", LOOK_SECONDS, .value = gpu_span, .doc = "from the first kernel's beginning to the last one's end (HTA: kernel time), of each cycle of the profiler by itself", .legend = "first kernel's beginning to the last one's end, of those launched in the steps"},
     {"busy_seconds", "busy", LOOK_SECONDS, .value = gpu_busy, .doc = "of it, while anything ran: kernels, copies, fills"},
     {"idle_seconds", "idle", LOOK_SECONDS, .value = gpu_idle, .doc = "of it, while nothing ran (HTA: idle time)", .legend = "of that, nothing ran"},
     {"compute_seconds", "compute", LOOK_SECONDS, .value = gpu_compute, .doc = "while a kernel ran that does not communicate (HTA: compute time)"},

@@ -43,18 +43,22 @@ static void cover(struct covered *covered, const struct gpu_span *span) {
 
 bool gpu_times_sum(struct gpu_times *times, const struct gpu_span *spans, size_t count, const bool *wanted) {
     struct covered busy = {0}, compute = {0}, copies = {0}, communication = {0}, either = {0};
-    int64_t first = 0;
+    int64_t first = 0, unseen = 0;
+    uint32_t stretch = 0;
     for (size_t i = 0; i < count; i++) {
         const struct gpu_span *span = &spans[i];
         if (wanted && (span->step == GPU_NO_STEP || !wanted[span->step]))
             continue;
         first = busy.any ? first : span->from;
+        if (busy.any && span->stretch != stretch && span->from > busy.until)
+            unseen += span->from - busy.until;
+        stretch = span->stretch;
         cover(&busy, span);
         cover(span->kind == GPU_SPAN_COMPUTE ? &compute : span->kind == GPU_SPAN_COPY ? &copies : &communication, span);
         if (span->kind != GPU_SPAN_COPY)
             cover(&either, span);
     }
-    *times = (struct gpu_times){.span_ns = busy.any ? busy.until - first : 0,
+    *times = (struct gpu_times){.span_ns = busy.any ? busy.until - first - unseen : 0,
                                 .busy_ns = busy.length,
                                 .compute_ns = compute.length,
                                 .copy_ns = copies.length,

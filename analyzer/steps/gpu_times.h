@@ -23,12 +23,13 @@ struct gpu_span {
     int64_t from, to;
     int64_t launched; /* GPU_LAUNCH_UNKNOWN */
     size_t step;      /* of the rank's steps, GPU_NO_STEP */
+    uint32_t stretch; /* counts on where some time before it is not on record */
     enum gpu_span_kind kind;
 };
 
 /* All times that several do at once count once. */
 struct gpu_times {
-    int64_t span_ns; /* first beginning to last end */
+    int64_t span_ns; /* first beginning to last end, of each stretch on record by itself */
     int64_t busy_ns; /* of it, anything ran */
     int64_t compute_ns, copy_ns, communication_ns;
     int64_t overlap_ns; /* compute and communication at once */

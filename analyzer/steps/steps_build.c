@@ -125,10 +125,23 @@ static void sum_gpu_spans(struct rank_steps *rank) {
     }
 }
 
-/* What ran on the GPU becomes the rank's, each with its step. */
-static void give_gpu_spans(struct step_walk *w, struct rank_steps *rank) {
+/* Nobody knows whether a GPU was idle between two cycles of a profiler. */
+static bool find_stretches(struct step_walk *w) {
+    struct time_stretches holes;
+    bool done = dump_holes_find(&holes, w->clock, w->dump);
+    for (size_t i = 0; done && holes.count > 0 && i < w->gpu_span_count; i++)
+        while (w->gpu_spans[i].stretch < holes.count &&
+               holes.items[w->gpu_spans[i].stretch].from <= w->gpu_spans[i].from)
+            w->gpu_spans[i].stretch++;
+    time_stretches_free(&holes);
+    return done;
+}
+
+/* What ran on the GPU becomes the rank's, each with its step. False: memory is short. */
+static bool give_gpu_spans(struct step_walk *w, struct rank_steps *rank) {
     if (!w->gpu_work)
-        return;
+        return true;
+    bool done = find_stretches(w);
     for (size_t i = 0; i < w->gpu_span_count; i++) {
         struct gpu_span *span = &w->gpu_spans[i];
         if (!w->marker->pcontrol)
@@ -141,6 +154,7 @@ static void give_gpu_spans(struct step_walk *w, struct rank_steps *rank) {
     w->gpu_spans = NULL;
     sum_gpu_spans(rank);
     gpu_spans_sort(rank->gpu_spans, rank->gpu_span_count);
+    return done;
 }
 
 static bool find_rank(struct step_walk *w, struct rank_steps *rank) {
@@ -148,7 +162,7 @@ static bool find_rank(struct step_walk *w, struct rank_steps *rank) {
     if (done) {
         step_walk_sort(w);
         done = step_walk_make_steps(w, rank);
-        give_gpu_spans(w, rank);
+        done = give_gpu_spans(w, rank) && done;
         rank->operations = w->operation_count;
         rank->device = w->device;
     }

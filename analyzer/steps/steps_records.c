@@ -129,7 +129,7 @@ static bool is_called_operation(const struct step_walk *w, const struct record *
 /* Something ran on the GPU. */
 static void add_gpu_span(struct step_walk *w, int64_t from, int64_t to, int64_t launched, enum gpu_span_kind kind) {
     if (!w->counted && to > from && GROW(w, gpu_spans, gpu_span_count, gpu_span_room))
-        w->gpu_spans[w->gpu_span_count++] = (struct gpu_span){from, to, launched, GPU_NO_STEP, kind};
+        w->gpu_spans[w->gpu_span_count++] = (struct gpu_span){from, to, launched, GPU_NO_STEP, 0, kind};
 }
 
 /* When the launch with that number was made: imported traces have its call right before it. */

@@ -65,6 +65,10 @@ def test_cycles_are_stretches_of_one_rank(tmp_path, zipped):
         rows = steps_of(tmp_path / "out", rank)
         assert [row["step"] for row in rows] == list(range(9))
         assert {round(row["step_seconds"] * 1e6) for row in rows} == {STEP}  # what lies between cycles is no step
+    # the GPU is idle between kernels of one cycle, not between cycles
+    gpu = analyse("steps", tmp_path / "out")["gpus"][0]
+    assert gpu["busy_seconds"] == pytest.approx(9 * 100e-6)
+    assert gpu["kernel_seconds"] == pytest.approx(3 * (2 * STEP + 100) / 1e6)
     report = analyse("report", tmp_path / "out")
     assert report["coverage"]["matched_share"] == 1
     assert [round(row["comm_seconds"] * 1e6) for row in report["ranks"]] == [900, 540]
