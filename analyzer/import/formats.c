@@ -68,6 +68,22 @@ uint32_t import_ranks(const json_t *value, int32_t *ranks, uint32_t most) {
     return count;
 }
 
+static size_t before_digits(const char *name, size_t end, char mark) {
+    size_t at = end;
+    while (at > 0 && isdigit((unsigned char)name[at - 1]))
+        at--;
+    return at < end && at > 1 && name[at - 1] == mark ? at - 1 : 0;
+}
+
+size_t import_worker_name(const char *name) {
+    const char *end = strstr(name, ".pt.trace.json");
+    return end ? before_digits(name, (size_t)(end - name), '.') : 0;
+}
+
+size_t import_host_name(const char *name) {
+    return before_digits(name, import_worker_name(name), '_');
+}
+
 enum datatype_code import_dtype(const char *name, uint32_t *bytes) {
     static const struct {
         const char *name;

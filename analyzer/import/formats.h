@@ -37,6 +37,10 @@ extern const struct import_format import_timeline, import_kineto, import_flight;
 bool import_time(const json_t *microseconds, int64_t *ns);
 /* "[0, 1, 2]" or an array of numbers, or "0-3". Returns how many, 0 where it is none of these; at most `most`. */
 uint32_t import_ranks(const json_t *value, int32_t *ranks, uint32_t most);
+/* "host_4711.1700000000000000000.pt.trace.json", as tensorboard_trace_handler names a file: how long the worker's name
+ * is, and that of its host where the worker has PyTorch's own name. 0 = the document has another name. */
+size_t import_worker_name(const char *name);
+size_t import_host_name(const char *name);
 /* PyTorch's name of a data type, as "float", "Float", "BFloat16", "long int" -> code and size in bytes (0 = unknown).
  */
 enum datatype_code import_dtype(const char *name, uint32_t *bytes);

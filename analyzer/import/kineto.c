@@ -907,21 +907,12 @@ static void mark_launched(struct rank_trace *rank) {
     }
 }
 
-/* "host_4711.1700000000000000000.pt.trace.json", as tensorboard_trace_handler names it: how long the worker's name is,
- * 0 = the document has another name. */
-static size_t worker_name(const char *name) {
-    const char *end = strstr(name, ".pt.trace.json"), *at = end;
-    while (at && at > name && at[-1] >= '0' && at[-1] <= '9')
-        at--;
-    return at && at < end && at > name && at[-1] == '.' ? (size_t)(at - 1 - name) : 0;
-}
-
 /* Whether nothing tells of more than one process. */
 static bool of_one_worker(const struct kineto *kineto) {
     const struct rank_trace *ranks = kineto->ranks.items;
     for (size_t i = 0; i < kineto->ranks.count; i++) {
-        size_t length = worker_name(ranks[i].name);
-        bool same = i == 0 || (length > 0 && length == worker_name(ranks[0].name) &&
+        size_t length = import_worker_name(ranks[i].name);
+        bool same = i == 0 || (length > 0 && length == import_worker_name(ranks[0].name) &&
                                strncmp(ranks[i].name, ranks[0].name, length) == 0);
         if (ranks[i].rank >= 0 || ranks[i].world_size >= 0 || !same)
             return false;
@@ -1003,7 +994,8 @@ static void name_gpu(struct trace_rank *place, const struct rank_trace *rank) {
 }
 
 static void place_rank(struct trace_rank *place, const struct rank_trace *rank) {
-    place->host = rank->gpus.count > 0 ? (uint32_t)rank->rank / (uint32_t)rank->gpus.count : 0;
+    place->gpus_seen = (uint32_t)rank->gpus.count;
+    snprintf(place->host_name, sizeof place->host_name, "%.*s", (int)import_host_name(rank->name), rank->name);
     snprintf(place->where, sizeof place->where, "%s", rank->name);
     name_gpu(place, rank);
 }
@@ -1107,7 +1099,7 @@ static const char *finish(void *state, struct trace *trace, size_t *dropped) {
     const char *refused = check_ranks(kineto);
     if (!refused)
         refused = add_traces(kineto, trace);
-    if (!refused && !trace_order_cycles(trace))
+    if (!refused && (!trace_order_cycles(trace) || !trace_place_hosts(trace)))
         refused = strerror(ENOMEM);
     count_dropped(kineto, trace, dropped);
     trace->stacks = kineto->groups.stacks;

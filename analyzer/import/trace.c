@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What all trace formats have in common.
- * Lives here: the collection, and numbering operations.
+ * Lives here: the collection, numbering operations, and placing ranks on hosts.
  * Must not live here: any format, the dumps.
  */
 #include "analyzer/import/trace.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -253,6 +254,79 @@ const char *trace_time_problem(const struct trace *trace) {
     }
     bool apart = last > first && (__builtin_sub_overflow(last, first, &span) || span > YEAR_NS);
     return apart ? "operations more than a year apart" : NULL;
+}
+
+/* ---- hosts ----------------------------------------------------------------------------------- */
+
+static int compare_ranks(const void *a, const void *b) {
+    return *(const int32_t *)a < *(const int32_t *)b ? -1 : 1;
+}
+
+/* By host, then GPU: who is on one host, and who on one GPU of it, follow each other. */
+static int compare_hosts(const void *a, const void *b, void *context) {
+    const struct trace_rank *ranks = context;
+    int32_t left = *(const int32_t *)a, right = *(const int32_t *)b;
+    int names = strcmp(ranks[left].host_name, ranks[right].host_name);
+    if (names != 0)
+        return names;
+    if (ranks[left].gpu != ranks[right].gpu)
+        return ranks[left].gpu < ranks[right].gpu ? -1 : 1;
+    return left < right ? -1 : left > right;
+}
+
+/* Two processes that see several GPUs and work on one and the same are on two hosts. Who sees a single one calls it 0
+ * wherever it is. */
+static bool same_gpu(const struct trace_rank *a, const struct trace_rank *b) {
+    return a->gpus_seen > 1 && b->gpus_seen > 1 && a->gpu_name[0] && b->gpu_name[0] && a->gpu == b->gpu;
+}
+
+/* Whether all ranks name their hosts. Containers may all have one name. */
+static bool names_tell_hosts(const struct trace_rank *ranks, const int32_t *sorted, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const struct trace_rank *rank = &ranks[sorted[i]], *before = i > 0 ? &ranks[sorted[i - 1]] : NULL;
+        if (!rank->host_name[0] ||
+            (before && strcmp(before->host_name, rank->host_name) == 0 && same_gpu(before, rank)))
+            return false;
+    }
+    return true;
+}
+
+/* Ranks are counted host by host. Nothing tells which host it is where no rank sees more than one GPU. */
+static void place_by_gpus(struct trace_rank *ranks, const int32_t *seen, size_t count) {
+    int32_t first = 0; /* of this host */
+    for (size_t i = 0; i < count; i++) {
+        struct trace_rank *rank = &ranks[seen[i]];
+        int32_t size = rank->gpus_seen > 0 ? (int32_t)rank->gpus_seen : TRACE_RANKS_MOST;
+        bool next = i == 0 || seen[i] / size != seen[i - 1] / size;
+        for (size_t j = i; !next && j-- > 0 && seen[j] >= first;)
+            next = same_gpu(rank, &ranks[seen[j]]);
+        first = next ? seen[i] : first;
+        rank->host = next && i > 0 ? ranks[seen[i - 1]].host + 1 : i > 0 ? ranks[seen[i - 1]].host : 0;
+        rank->host_name[0] = '\0';
+        if (rank->gpus_seen > 1)
+            snprintf(rank->host_name, sizeof rank->host_name, "host%" PRIu32, rank->host);
+    }
+}
+
+bool trace_place_hosts(struct trace *trace) {
+    int32_t *ranks = malloc(((size_t)trace->world_size + 1) * sizeof *ranks);
+    size_t count = 0;
+    if (!ranks)
+        return false;
+    for (int32_t rank = 0; rank < trace->world_size; rank++)
+        if (trace->ranks[rank].seen)
+            ranks[count++] = rank;
+    qsort_r(ranks, count, sizeof *ranks, compare_hosts, trace->ranks);
+    bool named = names_tell_hosts(trace->ranks, ranks, count);
+    for (size_t i = 0; named && i < count; i++) {
+        bool same = i > 0 && strcmp(trace->ranks[ranks[i]].host_name, trace->ranks[ranks[i - 1]].host_name) == 0;
+        trace->ranks[ranks[i]].host = same ? trace->ranks[ranks[i - 1]].host : (uint32_t)i;
+    }
+    qsort(ranks, count, sizeof *ranks, compare_ranks);
+    if (!named)
+        place_by_gpus(trace->ranks, ranks, count);
+    free(ranks);
+    return true;
 }
 
 /* ---- numbering ------------------------------------------------------------------------------- */

@@ -76,7 +76,9 @@ struct trace_rank {
     int64_t first_record, last_record; /* numbers of its first and last entry in the recorder */
     uint32_t pauses;                   /* how often it was not recorded, between marks */
     int64_t written_ns;                /* when the document was, of a job that ran; 0: not known */
-    uint32_t host;                     /* number of its host, 0, 1, ... */
+    uint32_t host;                     /* number of its host; ranks of one share a clock */
+    char host_name[64];                /* empty: not known which host that is */
+    uint32_t gpus_seen;                /* of its host, by its process; 0: not told */
     uint32_t gpu;                      /* that it worked on, as its process counts them */
     uint64_t gpu_bytes;                /* of memory it has, 0: not told */
     char gpu_name[64];                 /* "GPU" where its model is not told, empty: nor is which GPU */
@@ -170,6 +172,10 @@ bool trace_add_mark(struct trace *trace, int32_t rank, int64_t at_ns);
 /* Notes that the rank was not recorded from one moment to another one, if that is later. */
 bool trace_add_pause(struct trace *trace, int32_t rank, int64_t from_ns, int64_t to_ns);
 bool trace_add_sample(struct trace *trace, const struct trace_sample *sample);
+
+/* Finds out which ranks have one host: by the names of their hosts, where all ranks have one that their GPUs do not
+ * speak against, else by their GPUs. False: memory is short. */
+bool trace_place_hosts(struct trace *trace);
 
 /* Sets the order of all events, of which only the times are known, and a number for some. A trace begins anywhere: what
  * ranks have in one place is one operation where that agrees, else nothing tells which belong together. */

@@ -173,7 +173,7 @@ static void fill_header(const struct dump_image *image, const struct plan *plan)
     header->world_size = plan->trace->world_size;
     header->local_rank = header->local_size = -1;
     header->rank_source = RANK_FROM_LIBRARY;
-    snprintf(header->host, sizeof header->host, "host%" PRIu32, rank->host);
+    snprintf(header->host, sizeof header->host, "%s", rank->host_name);
     snprintf(header->boot_id, sizeof header->boot_id, "%08" PRIx32 "-0000-4000-8000-%012" PRIx64, rank->host,
              plan->run >> 16);
     header->activated_ticks = header->initialised_ticks = ticks_of(plan, plan->from_ns);

@@ -7,6 +7,7 @@ import json
 import pytest
 
 import jobs
+from flight_recorders import entry, flight
 from test_import import analyse, kernel, kineto, launch, run_import
 
 ANNOTATED = "nccl:{} {}{}{}"
@@ -138,3 +139,52 @@ def test_a_number_that_repeats_is_none(tmp_path):
     traces = [[reduction(1000 * i, 100, i // 2) for i in range(6)] for _ in range(2)]
     run_import(write(tmp_path / "log", traces), "-o", tmp_path / "out")
     assert analyse("report", tmp_path / "out")["coverage"]["matched_share"] == 1
+
+
+def on_gpus(gpus, seen):
+    """One trace per rank, which sees so many GPUs and works on this one of them."""
+    traces = []
+    for rank, gpu in enumerate(gpus):
+        trace = kineto(rank, len(gpus), [kernel("ncclDevKernel_AllReduce_Sum_f32(x)", 1000 * i, 50, device=gpu)
+                                         for i in range(1, 4)])
+        traces.append({**trace, "deviceProperties": [{"id": i, "name": "NVIDIA H100"} for i in range(seen)]})
+    return traces
+
+
+def hosts_of(directory):
+    report = analyse("report", directory)
+    return report["job"]["hosts"], [row["host"] for row in report["ranks"]]
+
+
+@pytest.mark.parametrize("gpus, seen, names, hosts", [
+    ((0, 1, 0, 1), 8, ("nodea_10.1.pt.trace.json", "nodea_11.1.pt.trace.json", "nodeb_12.1.pt.trace.json",
+                       "nodeb_13.1.pt.trace.json"), ["nodea", "nodea", "nodeb", "nodeb"]),
+    # every process sees its own GPU alone: the names tell
+    ((0, 0, 0, 0), 1, ("nodea_10.1.pt.trace.json", "nodeb_11.1.pt.trace.json", "nodea_12.1.pt.trace.json",
+                       "nodeb_13.1.pt.trace.json"), ["nodea", "nodeb", "nodea", "nodeb"]),
+    # containers of one name: two ranks on one GPU are not on one host
+    ((0, 1, 0, 1), 8, [f"main_{rank}.1.pt.trace.json" for rank in range(4)], ["host0", "host0", "host1", "host1"]),
+    ((0, 1, 0, 1), 8, [f"rank{rank}.json" for rank in range(4)], ["host0", "host0", "host1", "host1"]),
+    ((0, 1, 0, 1), 2, [f"rank{rank}.json" for rank in range(4)], ["host0", "host0", "host1", "host1"]),
+    ((3, 1, 2, 0), 4, [f"rank{rank}.json" for rank in range(4)], ["host0"] * 4),
+    # nothing tells
+    ((0, 0, 0, 0), 1, [f"rank{rank}.json" for rank in range(4)], [None] * 4)])
+def test_hosts_of_a_profiler_trace(gpus, seen, names, hosts, tmp_path):
+    (tmp_path / "log").mkdir()
+    for name, trace in zip(names, on_gpus(gpus, seen)):
+        (tmp_path / "log" / name).write_text(json.dumps(trace))
+    run_import(tmp_path / "log", "-o", tmp_path / "out")
+    assert hosts_of(tmp_path / "out") == (len({host for host in hosts if host}), hosts)
+    page = jobs.commtap("report", tmp_path / "out").stdout
+    assert ("4 ranks on " in page) == (hosts[0] is not None)
+
+
+def test_flight_recorders_tell_no_hosts(tmp_path):
+    for rank in range(2):
+        document = flight([entry(number) for number in range(1, 4)], "[0, 1]")
+        (tmp_path / f"trace_{rank}.json").write_text(json.dumps(document))
+    run_import(tmp_path / "trace_0.json", tmp_path / "trace_1.json", "-o", tmp_path / "out")
+    assert hosts_of(tmp_path / "out") == (0, [None, None])
+    report = jobs.commtap("report", tmp_path / "out").stdout
+    assert " 2 ranks, " in report and "rank  comm" in report
+    assert {row["type"] for row in analyse("links", tmp_path / "out")["links"]} == {None}
