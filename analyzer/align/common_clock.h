@@ -73,6 +73,14 @@ struct common_clock {
 
 void common_clock_free(struct common_clock *clock);
 
+/* How many hosts there are, 0 where nothing tells: some dumps, made of other tools' files, do not name theirs. */
+static inline size_t common_clock_known_hosts(const struct common_clock *clock) {
+    size_t known = 0;
+    for (size_t h = 0; h < clock->host_count; h++)
+        known += clock->hosts[h].name[0] != '\0';
+    return known == clock->host_count ? known : 0;
+}
+
 /* A domain's CLOCK_MONOTONIC ns -> common ns, within +-NS_MOST. Monotone. */
 int64_t clock_domain_common(const struct clock_domain *domain, int64_t monotonic_ns);
 

@@ -95,7 +95,7 @@ static struct check_row describe_dump(const struct dump *dump, bool duplicate) {
     }
 #define HEADER (row->dump->header) /* NULL where the file cannot be used */
 VALUE(rank, HEADER && HEADER->rank != RANK_UNKNOWN ? cell_integer(HEADER->rank) : cell_unknown())
-VALUE(host, HEADER ? cell_text(row->dump->host) : cell_unknown())
+VALUE(host, HEADER && row->dump->host[0] ? cell_text(row->dump->host) : cell_unknown())
 VALUE(pid, HEADER ? cell_integer(HEADER->pid) : cell_unknown())
 VALUE(run_id, HEADER ? cell_text(row->dump->run_id) : cell_unknown())
 VALUE(generation, HEADER ? cell_unsigned(HEADER->generation) : cell_unknown())
@@ -113,7 +113,7 @@ VALUE(file, cell_text(row->file))
 
 static const struct column columns[] = {
     {"rank", "rank", .value = rank, .doc = "world rank"},
-    {"host", "host", .value = host, .left = true, .doc = "where it ran"},
+    {"host", "host", .value = host, .left = true, .optional = true, .doc = "where it ran"},
     {"pid", "pid", .value = pid, .doc = "process"},
     {"run_id", NULL, .value = run_id, .doc = "run"},
     {"generation", NULL, .value = generation, .doc = "elastic restart number"},

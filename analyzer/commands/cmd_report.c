@@ -84,7 +84,7 @@ static void print_origin(FILE *stream, const struct job *job) {
 
 static void print_job(const struct output *output, const struct session *session) {
     const struct job *job = &session->job;
-    char wall[UNITS_TEXT], gpus[40] = "";
+    char wall[UNITS_TEXT], gpus[40] = "", hosts[40] = "";
     if (job_gpus(job) > 0)
         snprintf(gpus, sizeof gpus, " with %zu GPUs", job_gpus(job));
     units_time(wall, session->end_ns > session->start_ns ? (uint64_t)(session->end_ns - session->start_ns) : 0);
@@ -96,9 +96,11 @@ static void print_job(const struct output *output, const struct session *session
     fprintf(output->stream, "\n  %zu", job->process_count);
     if (job->ranks_expected > 0 && (size_t)job->ranks_expected != job->process_count)
         fprintf(output->stream, " of %" PRId32, job->ranks_expected);
-    fprintf(output->stream, " rank%s%s on %zu host%s, %s, %" PRIu64 " events",
-            job->process_count == 1 && job->ranks_expected <= 1 ? "" : "s", gpus, session->clock.host_count,
-            session->clock.host_count == 1 ? "" : "s", wall, job->events);
+    size_t known = common_clock_known_hosts(&session->clock);
+    if (known > 0)
+        snprintf(hosts, sizeof hosts, " on %zu host%s", known, known == 1 ? "" : "s");
+    fprintf(output->stream, " rank%s%s%s, %s, %" PRIu64 " events",
+            job->process_count == 1 && job->ranks_expected <= 1 ? "" : "s", gpus, hosts, wall, job->events);
     fputs(", run ", output->stream);
     escape_text(output->stream, job->listed->id);
     fputc('\n', output->stream);

@@ -397,8 +397,9 @@ static void say_mismatch_places(struct diagnosis_text *told, const struct diagno
         uint32_t party = diagnosis->culprits[i].party;
         if (!told->culprits[i].where[0] || diagnosis->wait_for_graph.parties[party].doing == DOING_FINISHED)
             continue;
+        const char *host = host_of(diagnosis, party);
         said++;
-        say(told, "%s on %s is in %s.", rank_text(diagnosis->world.parties[party].rank).text, host_of(diagnosis, party),
+        say(told, "%s%s%s is in %s.", rank_text(diagnosis->world.parties[party].rank).text, host[0] ? " on " : "", host,
             told->culprits[i].where);
     }
 }

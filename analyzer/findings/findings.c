@@ -268,7 +268,8 @@ static void add_recording(struct findings *findings, const struct job *job, cons
     if (common_clock_worst_error(analysis->clock) == CLOCK_ERROR_UNKNOWN)
         findings_add(
             findings, FINDING_CLOCKS,
-            "the clocks of some hosts cannot be compared (no common collectives): waits between them are not known.");
+            "the clocks of some %s cannot be compared (no common collectives): waits between them are not known.",
+            common_clock_known_hosts(analysis->clock) > 0 ? "hosts" : "ranks");
 }
 
 void findings_collect(struct findings *findings, const struct dump_set *set, const struct job *job,

@@ -9,24 +9,48 @@
 
 enum { SUSPECTS_TEXT = 600 };
 
+struct host_text {
+    char text[80];
+};
+
 static double shown(double confidence) {
     return confidence > 0.99 ? 0.99 : confidence;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
+/* "host node7", or where its name is not known "the host of rank 3". */
+static struct host_text host_text(const struct common_clock *clock, size_t host) {
+    struct host_text text;
+    if (clock->hosts[host].name[0])
+        snprintf(text.text, sizeof text.text, "host %.64s", clock->hosts[host].name);
+    else
+        snprintf(text.text, sizeof text.text, "the host of %.40s",
+                 dump_text(clock->dumps[clock->hosts[host].first_dump]).text);
+    return text;
+}
+
+/* " (node7)" */
+static struct host_text beside_rank(const struct dump *dump) {
+    struct host_text text = {""};
+    if (dump->host[0])
+        snprintf(text.text, sizeof text.text, " (%.64s)", dump->host);
+    return text;
+}
+
 /* Between whom, and what lies there: where to look. */
 static void say_link_ends(char *text, size_t size, const struct straggler_analysis *analysis,
                           const struct slow_link *link) {
     const struct common_clock *clock = analysis->clock;
     if (link->scope == LINK_RANKS)
-        snprintf(text, size, "messages from %s (%.64s) to %s (%.64s)", dump_text(clock->dumps[link->from]).text,
-                 clock->dumps[link->from]->host, dump_text(clock->dumps[link->to]).text, clock->dumps[link->to]->host);
+        snprintf(text, size, "messages from %s%s to %s%s", dump_text(clock->dumps[link->from]).text,
+                 beside_rank(clock->dumps[link->from]).text, dump_text(clock->dumps[link->to]).text,
+                 beside_rank(clock->dumps[link->to]).text);
     else if (link->scope == LINK_HOSTS)
-        snprintf(text, size, "messages %s host %.64s %s host %.64s", link->both ? "between" : "from",
-                 clock->hosts[link->from].name, link->both ? "and" : "to", clock->hosts[link->to].name);
+        snprintf(text, size, "messages %s %s %s %s", link->both ? "between" : "from", host_text(clock, link->from).text,
+                 link->both ? "and" : "to", host_text(clock, link->to).text);
     else
-        snprintf(text, size, "messages between host %.64s and all other hosts", clock->hosts[link->from].name);
+        snprintf(text, size, "messages between %s and all other hosts", host_text(clock, link->from).text);
 }
 
 void findings_say_link(char *text, size_t size, const struct straggler_analysis *analysis,

@@ -33,7 +33,7 @@ static void say_who(char *text, size_t size, const struct straggler_analysis *an
     else if (straggler->kind == STRAGGLER_ROTATING)
         snprintf(text, size, "%s", ranks);
     else
-        snprintf(text, size, "%s on %s", ranks, host);
+        snprintf(text, size, "%s%s%s", ranks, host[0] ? " on " : "", host);
 }
 
 static void say_rotating(char *text, size_t size, const struct straggler_analysis *analysis,

@@ -230,8 +230,10 @@ static const char *host_name(const struct build *build, uint32_t host) {
     return host == NOWHERE ? NULL : build->sources->clock->hosts[host].name;
 }
 
-static enum link_type type_of(uint32_t from_host, uint32_t to_host) {
-    if (from_host == NOWHERE || to_host == NOWHERE)
+/* Of hosts without a name nothing tells where they are. */
+static enum link_type type_of(const struct build *build, uint32_t from_host, uint32_t to_host) {
+    const char *from = host_name(build, from_host), *to = host_name(build, to_host);
+    if (!from || !to || !from[0] || !to[0])
         return LINK_TYPE_UNKNOWN;
     return from_host == to_host ? LINK_WITHIN_HOST : LINK_BETWEEN_HOSTS;
 }
@@ -287,7 +289,7 @@ static void describe(const struct build *build, struct link_row *row) {
     row->to_rank = (int32_t)row->key.to;
     row->from_host = host_name(build, from_host);
     row->to_host = host_name(build, to_host);
-    row->type = row->key.from == row->key.to ? LINK_WITHIN_PROCESS : type_of(from_host, to_host);
+    row->type = row->key.from == row->key.to ? LINK_WITHIN_PROCESS : type_of(build, from_host, to_host);
     settle_counts(row);
     row->method = method_of(row);
     row->gap = gap_of(build, row);
@@ -329,7 +331,7 @@ static bool fold_by_host(struct build *build) {
         into->from_rank = into->to_rank = RANK_UNKNOWN;
         into->from_host = host_name(build, from);
         into->to_host = host_name(build, to);
-        into->type = type_of(from, to);
+        into->type = type_of(build, from, to);
     }
     return true;
 }

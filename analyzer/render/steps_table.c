@@ -24,7 +24,7 @@ static struct cell mean_wait(const struct step_row *row) {
                                                      : cell_real(mean_seconds(ROW, ROW->sum.end_ns - ROW->sum.FIELD)))
 VALUE(rank, ROW->rank >= 0 ? cell_integer(ROW->rank) : cell_unknown())
 VALUE(step_gpu, ROW->gpu ? cell_unsigned(ROW->gpu->ordinal) : cell_unknown())
-VALUE(host, ROW->host ? cell_text(ROW->host) : cell_unknown())
+VALUE(host, ROW->host && ROW->host[0] ? cell_text(ROW->host) : cell_unknown())
 VALUE(number, ROW->number >= 0 ? cell_integer(ROW->number) : cell_unknown())
 VALUE(pipeline_stage, ROW->stage > 0 ? cell_integer(ROW->stage) : cell_unknown())
 VALUE(count, cell_unsigned(ROW->count))

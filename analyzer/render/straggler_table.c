@@ -28,7 +28,7 @@ enum { EVIDENCE = 640 };
 #define TIME(FIELD)                                                                                                    \
     (ROW->times->from_ns <= ROW->times->to_ns ? cell_real(seconds_of(ROW->times->FIELD)) : cell_unknown())
 VALUE(rank, ROW->rank >= 0 ? cell_integer(ROW->rank) : cell_unknown())
-VALUE(host, cell_text(ROW->host))
+VALUE(host, ROW->host[0] ? cell_text(ROW->host) : cell_unknown())
 VALUE(comm, TIME(comm_ns))
 /* Where all waits were too short for the clocks nothing is known. */
 #define RESOLVED(FIELD)                                                                                                \
@@ -72,7 +72,7 @@ VALUE(end, ROW->end ? cell_text(ROW->end) : cell_unknown())
 /* clang-format off */
 const struct column rank_columns[] = {
     {"rank", "rank", .value = rank, .doc = "world rank"},
-    {"host", "host", .left = true, .value = host},
+    {"host", "host", .left = true, .optional = true, .value = host},
     {"gpu", "GPU", .optional = true, .value = gpu, .doc = "number of its GPU, as its process counts them"},
     {"gpu_name", NULL, .left = true, .optional = true, .value = gpu_name, .doc = "the GPU's model"},
     {"comm_seconds", "comm", LOOK_SECONDS, .value = comm, .doc = "time in communication calls, Init, Finalize, file I/O, and communicator creation that is no collective of MPI left out"},
@@ -171,7 +171,7 @@ json_t *hosts_to_json(struct dump *const *dumps, const size_t *which, size_t cou
         bool listed = false;
         for (size_t j = 0; j < i && !listed; j++)
             listed = strcmp(dumps[which ? which[j] : j]->host, name) == 0;
-        if (!listed)
+        if (!listed && name[0])
             json_array_append_new(hosts, escape_json(name));
     }
     return hosts;
@@ -216,7 +216,8 @@ static json_t *straggler_to_json(const struct straggler_analysis *analysis, cons
                                  const struct straggler *straggler) {
     char evidence[EVIDENCE];
     json_t *hosts = hosts_to_json(analysis->clock->dumps, straggler->dumps, straggler->dump_count);
-    json_t *host = is_on_one_host(analysis->clock, straggler) ? json_incref(json_array_get(hosts, 0)) : json_null();
+    json_t *only = is_on_one_host(analysis->clock, straggler) ? json_array_get(hosts, 0) : NULL;
+    json_t *host = only ? json_incref(only) : json_null();
     json_t *ranks = json_array(), *gpus = json_array();
     for (size_t i = 0; i < straggler->dump_count; i++) {
         json_array_append_new(ranks, rank_to_json(analysis, straggler->dumps[i]));

@@ -32,10 +32,13 @@ void trace_events_free(struct trace_events *events) {
 enum { TRACK_NAME = 320 };
 
 static void name_rank(char *name, const struct dump *dump) {
+    char host[TRACK_NAME / 2] = "";
+    if (dump->host[0])
+        snprintf(host, sizeof host, " (%s)", dump->host);
     if (dump->header->rank == RANK_UNKNOWN)
-        snprintf(name, TRACK_NAME, "process %" PRId64 " of unknown rank (%s)", dump->header->pid, dump->host);
+        snprintf(name, TRACK_NAME, "process %" PRId64 " of unknown rank%s", dump->header->pid, host);
     else
-        snprintf(name, TRACK_NAME, "rank %" PRId32 " (%s)", dump->header->rank, dump->host);
+        snprintf(name, TRACK_NAME, "rank %" PRId32 "%s", dump->header->rank, host);
 }
 
 static void name_lane(char *name, const struct dump *dump, uint32_t lane) {

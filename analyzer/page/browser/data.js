@@ -46,6 +46,9 @@ const commtap = {views: []};
         return members.get(rank) || {rank: rank, host: "", stage: null, devices: [], groups: []};
     };
 
+    /** " on node7", empty where the host is not known. */
+    commtap.onHost = (dump) => (dump.host ? " on " + dump.host : "");
+
     /** What views are chosen by: every host, and every stage that is known. */
     commtap.hosts = () => Array.from(new Set(commtap.block("page").dumps.map((dump) => dump.host)));
     commtap.stages = () =>

@@ -86,7 +86,7 @@
     };
 
     const tellCell = (picture, row, interval) => [
-        commtap.format.member(row.dump) + " on " + row.dump.host,
+        commtap.format.member(row.dump) + commtap.onHost(row.dump),
         "from " + commtap.format.microseconds((interval * picture.heat.span_us) / picture.heat.intervals),
         picture.share.name + ": " + picture.share.of(picture.heat, row.index * picture.heat.intervals + interval) + " %",
     ];

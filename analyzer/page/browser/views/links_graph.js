@@ -114,7 +114,7 @@
         const format = commtap.format;
         return [
             nameOf(graph, node) +
-                (graph.byHost ? ", " + format.ranks(node.ranks) : " on " + commtap.memberOf(node.ranks[0]).host),
+                (graph.byHost ? ", " + format.ranks(node.ranks) : commtap.onHost(commtap.memberOf(node.ranks[0]))),
             format.seconds(node.spent) + " in communication, " + format.seconds(node.waited) + " of it waiting",
             node.share === null ? "" : "something moved in " + format.percent(node.share) + " of it",
         ].filter((line) => line !== "");

@@ -262,7 +262,7 @@
         const late = columns.waited_for[i] >= 0 ? commtap.block("page").dumps[columns.waited_for[i]] : null;
         return [
             block.names[columns.op[i]] + ", " + commtap.format.bytes(columns.bytes[i] >= 0 ? columns.bytes[i] : null),
-            commtap.format.member(member) + " on " + member.host,
+            commtap.format.member(member) + commtap.onHost(member),
             "from " + commtap.format.nanoseconds(columns.begin_ns[i] + block.from_ns) + ", for " +
                 commtap.format.nanoseconds(columns.length_ns[i]),
             late

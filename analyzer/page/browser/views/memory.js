@@ -68,7 +68,7 @@
             .style("stroke", (row, line) => color(line))
             .attr("d", (row) => path(points(row)))
             .on("mousemove", (row) => commtap.showBeside(d3.event, [
-                "rank " + commtap.format.rank(row.rank) + " on " + row.host + ", GPU " + row.device,
+                "rank " + commtap.format.rank(row.rank) + commtap.onHost(row) + ", GPU " + row.device,
                 row.what + ": at most " + commtap.format.bytes(row.peak_bytes),
             ]))
             .on("mouseleave", () => commtap.showBeside(d3.event, null));

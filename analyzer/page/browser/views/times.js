@@ -25,7 +25,8 @@
 
     /* ---- messages, once -------------------------------------------------------------------------- */
 
-    const typeOf = (from, to) => (from.rank === to.rank ? "process" : from.host === to.host ? "host" : "network");
+    const typeOf = (from, to) => (from.rank === to.rank ? "process"
+        : from.host === "" || to.host === "" ? "ranks" : from.host === to.host ? "host" : "network");
 
     /* The time from when both ends were there until the receive was over, as commtap links has it: of calls that waited for
      * nothing else, where the message cannot have been there before. */
@@ -191,7 +192,7 @@
     const redraw = function () {
         const messages = chosenMessages();
         const known = messages.filter((message) => message[state.measure] !== null);
-        const types = ["process", "host", "network", PROXIES].filter((type) => known.some((message) => message.type === type));
+        const types = ["process", "host", "network", "ranks", PROXIES].filter((type) => known.some((message) => message.type === type));
         const boxes = types.map((type) => boxOf(type, known.filter((message) => message.type === type)));
         state.node.replaceChildren();
         state.node.dataset.messages = known.length;
