@@ -85,15 +85,21 @@ static bool read_document(struct readers *readers, struct import_source *source,
         return false;
     }
     bool known = false;
+    const char *lacks = NULL;
     for (size_t i = 0; i < FORMATS; i++)
-        if (formats[i]->document(readers->states[i], name, source_written_ns(source))) {
+        if (formats[i]->document(readers->states[i], name, source_written_ns(source), &lacks)) {
             readers->documents[i]++;
             known = true;
         }
     readers->fingerprint += source_fingerprint(source);
     if (known)
         return !readers->limits.exceeded[0];
-    complain_of_file(file, name, "nothing in it that can be imported");
+    char text[256];
+    snprintf(text, sizeof text, "nothing in it that can be imported: %s",
+             lacks ? lacks
+                   : "neither a trace of the PyTorch profiler, nor a flight recorder, nor a time line of "
+                     "pipeline-parallel training");
+    complain_of_file(file, name, text);
     forget_document(readers, name);
     return !readers->limits.exceeded[0];
 }
@@ -106,9 +112,12 @@ static void read_file(struct readers *readers, const char *file) {
         return;
     }
     int next;
-    while ((next = source_next(source)) > 0)
-        if (!read_document(readers, source, file))
+    while ((next = source_next(source)) > 0) {
+        size_t unreadable = readers->unreadable;
+        bool goes_on = read_document(readers, source, file);
+        if (!goes_on || (readers->unreadable > unreadable && source_error(source))) /* that was said */
             break;
+    }
     if (next < 0) {
         complain_of_file(file, source_document(source), source_error(source));
         forget_document(readers, source_document(source));

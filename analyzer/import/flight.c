@@ -6,8 +6,8 @@
  *
  * PyTorch writes them as pickles (pickle.h); the same content as JSON comes from
  * torch._C._distributed_c10d._dump_nccl_trace_json(). The rank is the number at the end of the file's name, as PyTorch
- * names them. Times of completion are when a watchdog looked, so they are known to WATCHDOG_NS only;
- * lengths are a GPU's (TORCH_NCCL_ENABLE_TIMING=1) or unknown.
+ * names them; where somebody added a key "rank" it is that. Times of completion are when a watchdog looked, so they are
+ * known to WATCHDOG_NS only; lengths are a GPU's (TORCH_NCCL_ENABLE_TIMING=1) or unknown.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -43,6 +43,7 @@ struct flight {
     struct recorded_group *groups; /* of the present document, by name */
     size_t group_count;
     struct trace trace; /* of the documents so far */
+    int32_t rank;       /* that the present document tells, -1: none */
     bool reading, listed, no_memory, repeated;
     size_t dropped, dropped_before; /* before the present document */
     struct unread_document *unread;
@@ -63,6 +64,7 @@ static void *begin(struct import_limits *limits) {
     }
     flight->limits = limits;
     flight->named = named;
+    flight->rank = -1;
     flight->trace = (struct trace){.limits = limits,
                                    .format = import_flight.name,
                                    .calls = import_nccl_calls,
@@ -147,6 +149,9 @@ static bool piece(void *state, const char *key, const json_t *value) {
     struct flight *flight = state;
     if (key && strcmp(key, "version") == 0)
         read_version(flight, value);
+    if (key && strcmp(key, "rank") == 0 && json_is_integer(value) && json_integer_value(value) >= 0 &&
+        json_integer_value(value) < TRACE_RANKS_MOST)
+        flight->rank = (int32_t)json_integer_value(value);
     if (!key || !json_is_object(value))
         return true;
     if (strcmp(key, "pg_status") == 0)
@@ -164,21 +169,13 @@ static bool piece(void *state, const char *key, const json_t *value) {
 
 /* ---- a rank ---------------------------------------------------------------------------------- */
 
-/* The number at the end of a name ("nccl_trace_rank_12", "rank3.json"), -1 = none; and what names of other ranks' files
- * begin with as well, as a hash that is not 0. */
-static int32_t parse_rank(const char *name, uint64_t *series) {
+/* What names of other ranks' files begin with as well, as a hash that is not 0. */
+static uint64_t series_of(const char *name, size_t before_rank) {
     const char *base = strrchr(name, '/');
-    base = base ? base + 1 : name;
-    const char *dot = strstr(base, ".json");
-    const char *last = dot ? dot : base + strlen(base), *first = last;
-    while (first > base && isdigit((unsigned char)first[-1]))
-        first--;
-    *series = 1;
-    for (const char *c = base; c < first; c++)
-        *series = hash_mix(*series, (unsigned char)*c) | 1;
-    if (first == last || last - first > 6)
-        return -1;
-    return (int32_t)strtol(first, NULL, 10);
+    uint64_t series = 1;
+    for (const char *c = base ? base + 1 : name; c < name + before_rank; c++)
+        series = hash_mix(series, (unsigned char)*c) | 1;
+    return series;
 }
 
 static struct recorded_group *group_of(const struct flight *flight, const char *name) {
@@ -257,13 +254,16 @@ static void begin_document(struct flight *flight) {
     forget_groups(flight);
     flight_document_clear(&flight->document);
     flight->reading = flight->listed = false;
+    flight->rank = -1;
     flight->dropped_before = flight->dropped;
 }
 
 static void forget(void *state, const char *name) {
     struct flight *flight = state;
     struct unread_document unread;
-    unread.rank = parse_rank(name, &unread.series);
+    size_t before_rank;
+    unread.rank = import_rank_of_name(name, &before_rank);
+    unread.series = series_of(name, before_rank);
     begin_document(flight);
     if (unread.rank < 0 || unread.rank >= TRACE_RANKS_MOST)
         return;
@@ -273,14 +273,18 @@ static void forget(void *state, const char *name) {
         flight->no_memory = true;
 }
 
-static bool document(void *state, const char *name, int64_t written_ns) {
+static bool document(void *state, const char *name, int64_t written_ns, const char **lacks) {
     struct flight *flight = state;
-    uint64_t series;
-    int32_t rank = parse_rank(name, &series);
+    size_t before_rank;
+    int32_t of_name = import_rank_of_name(name, &before_rank), rank = flight->rank >= 0 ? flight->rank : of_name;
     bool told = flight->document.count > 0 || flight->listed; /* JSON of a rank with nothing to tell has no entries */
     bool any = flight->reading && told && rank >= 0 && rank < TRACE_RANKS_MOST;
+    if (flight->reading)
+        *lacks = !told ? "a flight recorder without entries"
+                       : "a flight recorder, and nothing tells of which rank: its name should end in the rank "
+                         "(nccl_trace_rank_0)";
     if (any && flight->series == 0)
-        flight->series = series;
+        flight->series = series_of(name, before_rank);
     if (any && !add_traced_rank(flight, rank, name, written_ns))
         flight->no_memory = true;
     begin_document(flight);

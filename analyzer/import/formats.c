@@ -68,6 +68,30 @@ uint32_t import_ranks(const json_t *value, int32_t *ranks, uint32_t most) {
     return count;
 }
 
+/* Without ".json", ".pkl", ".gz" and the like, each of which has a letter. */
+static size_t without_endings(const char *base) {
+    size_t end = strlen(base);
+    for (size_t at = end; at > 0;) {
+        bool letters = false;
+        while (at > 0 && isalnum((unsigned char)base[at - 1]))
+            letters |= isalpha((unsigned char)base[--at]) != 0;
+        if (at < 2 || !letters || base[at - 1] != '.')
+            break;
+        end = --at;
+    }
+    return end;
+}
+
+int32_t import_rank_of_name(const char *name, size_t *before) {
+    const char *base = strrchr(name, '/');
+    base = base ? base + 1 : name;
+    const char *last = base + without_endings(base), *first = last;
+    while (first > base && isdigit((unsigned char)first[-1]))
+        first--;
+    *before = (size_t)(first - name);
+    return first == last || last - first > 6 ? -1 : (int32_t)strtol(first, NULL, 10);
+}
+
 static size_t before_digits(const char *name, size_t end, char mark) {
     size_t at = end;
     while (at > 0 && isdigit((unsigned char)name[at - 1]))

@@ -21,8 +21,8 @@ struct import_format {
     /* Returns false when memory is short, or a limit is exceeded: the limits say so. */
     bool (*piece)(void *state, const char *key, const json_t *piece);
     /* A document ended; `name` is its. Returns true when there was something in it for this format; it is then part of
-     * what `finish` makes. */
-    bool (*document)(void *state, const char *name, int64_t written_ns);
+     * what `finish` makes. Else *lacks, where it is of this format all the same, is what is missing in it. */
+    bool (*document)(void *state, const char *name, int64_t written_ns, const char **lacks);
     /* The present document, `name`, cannot be read: nothing of it remains. NULL where pieces cannot be taken back:
      * nothing of that format can be imported then. */
     void (*forget)(void *state, const char *name);
@@ -41,6 +41,9 @@ uint32_t import_ranks(const json_t *value, int32_t *ranks, uint32_t most);
  * is, and that of its host where the worker has PyTorch's own name. 0 = the document has another name. */
 size_t import_worker_name(const char *name);
 size_t import_host_name(const char *name);
+/* The number at the end of a file's name, before what tells its kind ("nccl_trace_rank_12", "rank3.json.gz",
+ * "trace_0.pkl"), -1 = none. *before: how many letters stand before it. */
+int32_t import_rank_of_name(const char *name, size_t *before);
 /* PyTorch's name of a data type, as "float", "Float", "BFloat16", "long int" -> code and size in bytes (0 = unknown).
  */
 enum datatype_code import_dtype(const char *name, uint32_t *bytes);

@@ -103,6 +103,7 @@ struct rank_trace {
     int64_t first_step;       /* as the profiler counts them, -1: not told */
     LIST(gpu) gpus;           /* of its host */
     int64_t gpu;              /* the one that its first kernel ran on, -1: not told */
+    bool events;              /* of the framework, whatever else is there */
     char name[NAME];
     struct process_groups groups;
     LIST(kernel) kernels;
@@ -454,7 +455,10 @@ static bool piece(void *state, const char *key, const json_t *value) {
         rank->world_size = (int32_t)integer_or(value, "world_size", -1);
         return process_groups_read(&rank->groups, json_object_get(value, "pg_config"), kineto->limits);
     }
-    return strcmp(key, "traceEvents") != 0 || add_event(kineto, rank, value);
+    if (strcmp(key, "traceEvents") != 0)
+        return true;
+    rank->events |= is_category(text_or(value, "cat", ""), "cpu_op", "user_annotation");
+    return add_event(kineto, rank, value);
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
@@ -527,7 +531,7 @@ static void forget(void *state, const char *name) {
     kineto->reading = false;
 }
 
-static bool document(void *state, const char *name, int64_t written_ns) {
+static bool document(void *state, const char *name, int64_t written_ns, const char **lacks) {
     (void)written_ns;
     struct kineto *kineto = state;
     if (!kineto->reading)
@@ -539,6 +543,8 @@ static bool document(void *state, const char *name, int64_t written_ns) {
     move_to_base(rank);
     if (rank->kernels.count > 0 || rank->work.count > 0)
         return true;
+    if (rank->events)
+        *lacks = "a PyTorch profiler trace without a kernel or a copy of a GPU (profile with ProfilerActivity.CUDA)";
     drop_last(kineto);
     return false;
 }

@@ -87,6 +87,12 @@ uint64_t source_offset(const struct import_source *source) {
     return source->offset;
 }
 
+/* zlib puts the name before its message, as it knows it: "<fd:3>: unexpected end of file". */
+static const char *without_name(const char *message) {
+    const char *colon = strncmp(message, "<fd:", 4) == 0 ? strstr(message, ">: ") : NULL;
+    return colon ? colon + 3 : message;
+}
+
 static bool fill_buffer(struct import_source *source) {
     int got = gzread(source->file, source->buffer, BUFFER);
     source->at = 0;
@@ -99,7 +105,9 @@ static bool fill_buffer(struct import_source *source) {
     int code;
     const char *message = gzerror(source->file, &code);
     if (got < 0 || code != Z_OK) /* a compressed file that ends too early gives its last bytes, then this */
-        source->error = code == Z_ERRNO ? strerror(errno) : message && *message ? message : "cannot be decompressed";
+        source->error = code == Z_ERRNO       ? strerror(errno)
+                        : message && *message ? without_name(message)
+                                              : "cannot be decompressed";
     return source->have > 0;
 }
 

@@ -175,8 +175,9 @@ static bool piece(void *state, const char *key, const json_t *value) {
     return true;
 }
 
-static bool document(void *state, const char *name, int64_t written_ns) {
+static bool document(void *state, const char *name, int64_t written_ns, const char **lacks) {
     (void)written_ns;
+    (void)lacks;
     struct imported_timeline *timeline = state;
     (void)name;
     bool any = timeline->document_items > 0 && timeline->thread_count > 0;
