@@ -246,8 +246,8 @@ bool frames_of(struct frames *frames, const struct symbols *symbols, const struc
         frames->pass = reading.checkpoint ? PASS_CHECKPOINT : PASS_BACKWARD;
     else if (reading.range_pass != PASS_NONE)
         frames->pass = reading.range_pass;
-    else if (reading.torch)
-        frames->pass = PASS_FORWARD;
+    else if (reading.torch && symbols_dump(symbols, dump)->header->pid != 0)
+        frames->pass = PASS_FORWARD; /* autograd's engine would be there; what was imported has no frames of it */
     return true;
 }
 
