@@ -607,8 +607,11 @@ static void say_unknown(struct diagnosis_text *told, const struct diagnosis *dia
 static void say_fine(struct diagnosis_text *told, const struct diagnosis *diagnosis,
                      const struct diagnose_request *request) {
     uint32_t finished = 0, dumps = diagnosis->world.dump_count;
-    for (uint32_t p = 0; p < dumps; p++)
+    bool imported = false;
+    for (uint32_t p = 0; p < dumps; p++) {
         finished += diagnosis->wait_for_graph.parties[p].doing == DOING_FINISHED;
+        imported |= diagnosis->world.parties[p].dump && diagnosis->world.parties[p].dump->header->pid == 0;
+    }
     if (request->moving_count > 0) {
         char who[LIST];
         say_ranks(who, sizeof who, request->moving, request->moving_count);
@@ -622,6 +625,9 @@ static void say_fine(struct diagnosis_text *told, const struct diagnosis *diagno
         say(told, "%s: the job ended at work: %s.", verdict_name(diagnosis->verdict), oldest);
     } else if (diagnosis->verdict == VERDICT_UNKNOWN) {
         say_unknown(told, diagnosis);
+    } else if (finished == dumps && imported) {
+        say(told, "ok: nothing hangs on record: all operations of the traces have ended. How the job ended they do not "
+                  "tell.");
     } else if (finished == dumps) {
         say(told, "ok: every rank on record has finalised.");
     } else {

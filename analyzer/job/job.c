@@ -95,6 +95,8 @@ static void count_alternatives(struct job *job, const struct candidates *all) {
 
 static enum rank_end rank_end_of(const struct dump *dump, bool (*alive)(const struct dump *)) {
     uint32_t state = dump->header->state;
+    if (dump->header->pid == 0) /* no process wrote it: a trace ends, or was taken, whatever became of the job */
+        return END_UNTOLD;
     if (dump_has_finished(dump->header))
         return state & STATE_ABORTING && !(state & STATE_FINALISED) ? END_ABORTED : END_FINALISED;
     if (state & STATE_ABORTING)
@@ -103,8 +105,6 @@ static enum rank_end rank_end_of(const struct dump *dump, bool (*alive)(const st
         return state & STATE_INITIALISED ? END_EXITED : END_IN_INIT;
     if (!(state & STATE_INITIALISED))
         return END_IN_INIT;
-    if (dump->header->pid == 0) /* no process wrote it */
-        return END_UNTOLD;
     if (alive && alive(dump))
         return END_RUNNING;
     return state & STATE_FINALISING ? END_IN_FINALIZE : END_KILLED;

@@ -107,7 +107,7 @@ const struct column rank_columns[] = {
     {"times_last", NULL, .value = last, .doc = "collectives in which it was the one that others waited for"},
     {"persistence", NULL, LOOK_PERCENT, .value = persistence, .doc = "share of the run's parts in which it was slower than the others by 5 %", .legend = "time batches in which it was slower"},
     {"confidence", NULL, LOOK_RATIO, .value = confidence, .doc = "that it is slower than the others: 0.9 = one false alarm in a hundred jobs", .legend = "that it is slower"},
-    {"state", "ended", .left = true, .value = end, .doc = "how the process ended"},
+    {"state", "ended", .left = true, .optional = true, .value = end, .doc = "how the process ended"},
     {NULL, NULL, .value = NULL},
 };
 /* clang-format on */
