@@ -361,8 +361,10 @@ void findings_add_stragglers(struct findings *findings, const struct straggler_a
     add_once_away(findings, analysis, start_ns);
     if (analysis->judgement == JUDGED_TOO_SHORT)
         findings_add(findings, FINDING_TOO_SHORT,
-                     "too short to judge who is slow: %zu comparable steps are on record, %d are needed.",
-                     analysis->batches, TIME_BATCHES_MIN);
+                     "too short to judge who is slow: the ranks can be compared in %zu stretch%s of work from one "
+                     "collective or message to the next, %d are needed (a step has one or more, the first does not "
+                     "count).",
+                     analysis->batches, analysis->batches == 1 ? "" : "es", TIME_BATCHES_MIN);
     else if (analysis->judgement == JUDGED_NO_COLLECTIVE && kept)
         findings_add(
             findings, FINDING_NO_COLLECTIVES,
