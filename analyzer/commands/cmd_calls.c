@@ -77,6 +77,8 @@ static int build_tree(const struct tree_input *part, const struct call_sites *si
     struct call_tree_context context = {.top = top,
                                         .noise = (unsigned)(option_text(part->options, "noise")[0] - '0'),
                                         .waits = part->waits != NULL,
+                                        .filtered = part->filter->rank_count > 0 ||
+                                                    filter_chooses_calls(part->filter) || scope_is_limited(part->scope),
                                         .scope = part->scope,
                                         .run_id = part->job->dumps[0]->run_id};
     struct call_tree_request request = {.job = part->job,

@@ -355,7 +355,8 @@ static bool print_text(const struct output *output, const struct report_figures 
     if (scope_is_empty(&session->scope))
         return true;
     if (report->summary.count == 0)
-        fputs("\nno operation on record passes the filters\n", output->stream);
+        fprintf(output->stream, "\nno operation %s\n",
+                scope_is_limited(&session->scope) ? "on record lies in this time" : "of communication is on record");
     else if (!print_operations(output, report))
         return false;
     if (!print_ranks(output, report) || !print_efficiencies(output, session) || !print_sites(output, report) ||

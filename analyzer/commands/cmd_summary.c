@@ -114,6 +114,8 @@ static void print_nothing(FILE *stream, const struct summary *summary, const str
         fputs("no operation on record passes the filters\n", stream);
     else if (summary->calls_lost > 0)
         fputs("no operation is on record: none found room\n", stream);
+    else if (part->set->count > 0 && part->set->dumps[0]->header->pid == 0)
+        fputs("no operation is on record: none was in what was imported\n", stream);
     else
         fputs("no operation is on record: no function that is intercepted was called, or COMMTAP_OPS names others, "
               "or none was inside a region of COMMTAP_REGION\n",

@@ -103,7 +103,7 @@ struct rank_trace {
     int64_t first_step;       /* as the profiler counts them, -1: not told */
     LIST(gpu) gpus;           /* of its host */
     int64_t gpu;              /* the one that its first kernel ran on, -1: not told */
-    bool events;              /* of the framework, whatever else is there */
+    bool kineto;              /* it has what only such a trace has, whatever else is there */
     char name[NAME];
     struct process_groups groups;
     LIST(kernel) kernels;
@@ -448,6 +448,9 @@ static bool piece(void *state, const char *key, const json_t *value) {
         rank->base_ns = ns > 0 && ns < INT64_MAX / 4 ? ns : 0; /* a time's own range: import_time */
         return true;
     }
+    const char *category = text_or(value, "cat", "");
+    rank->kineto |= strcmp(key, "deviceProperties") == 0 || strcmp(key, "distributedInfo") == 0 ||
+                    is_category(category, "cpu_op", "user_annotation");
     if (strcmp(key, "deviceProperties") == 0)
         return add_gpu(kineto, rank, value);
     if (strcmp(key, "distributedInfo") == 0) {
@@ -455,10 +458,7 @@ static bool piece(void *state, const char *key, const json_t *value) {
         rank->world_size = (int32_t)integer_or(value, "world_size", -1);
         return process_groups_read(&rank->groups, json_object_get(value, "pg_config"), kineto->limits);
     }
-    if (strcmp(key, "traceEvents") != 0)
-        return true;
-    rank->events |= is_category(text_or(value, "cat", ""), "cpu_op", "user_annotation");
-    return add_event(kineto, rank, value);
+    return strcmp(key, "traceEvents") != 0 || add_event(kineto, rank, value);
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
@@ -543,7 +543,7 @@ static bool document(void *state, const char *name, int64_t written_ns, const ch
     move_to_base(rank);
     if (rank->kernels.count > 0 || rank->work.count > 0)
         return true;
-    if (rank->events)
+    if (rank->kineto)
         *lacks = "a PyTorch profiler trace without a kernel or a copy of a GPU (profile with ProfilerActivity.CUDA)";
     drop_last(kineto);
     return false;

@@ -16,6 +16,7 @@
 struct call_tree_context {
     unsigned noise;
     bool waits;                /* the tree has them */
+    bool filtered;             /* it holds some calls only */
     const struct scope *scope; /* the tree's */
     const char *run_id;
     const char *const *notes; /* of the symbols */

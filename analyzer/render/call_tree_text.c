@@ -260,7 +260,7 @@ static void print_notes(const struct page *page, const struct call_tree *tree) {
     FILE *stream = page->stream;
     fputc('\n', stream);
     if (tree->root->sums.count == 0)
-        fputs("no operation on record passes the filters\n", stream);
+        fprintf(stream, "no operation %s\n", page->context->filtered ? "on record passes the filters" : "is on record");
     else
         print_wrapped(stream, legend, 0, 0);
     scope_print(stream, page->context->scope);

@@ -367,6 +367,9 @@ def test_trace_without_communication(tmp_path):
     assert row["overlap_share"] is None and row["steps"] == 0
     assert "GPUs, over the steps together" in jobs.commtap("steps", tmp_path / "out").stdout
     assert "incomplete" not in jobs.commtap("report", tmp_path / "out").stderr
+    # nobody asked for a part of it
+    assert "no operation of communication is on record" in jobs.commtap("report", tmp_path / "out").stdout
+    assert "none was in what was imported" in jobs.commtap("summary", tmp_path / "out").stdout
     # two of them cannot be told apart
     refused = run_import(tmp_path / "alone.json", tmp_path / "alone.json", "-o", tmp_path / "two", code=3)
     assert "has no sound rank and world_size" in refused.stderr
@@ -550,6 +553,8 @@ def test_frames_of_a_flight_recorder(tmp_path):
     found = {" > ".join(path): own for path, own in paths(analyse("calls", tmp_path / "out")["root"])}
     assert found == {"main > reduce_loss": {"ncclAllReduce": 2}, "all_reduce": {"ncclAllReduce": 2},
                      "": {"ncclAllReduce": 2}}
+    # a recorder has no frames of autograd's engine: nothing tells the backward pass from the forward one
+    assert "PASS" not in jobs.commtap("calls", tmp_path / "out").stdout
 
 
 def test_frames_of_a_time_line(tmp_path):

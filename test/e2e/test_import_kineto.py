@@ -188,3 +188,15 @@ def test_flight_recorders_tell_no_hosts(tmp_path):
     report = jobs.commtap("report", tmp_path / "out").stdout
     assert " 2 ranks, " in report and " host0" not in report
     assert {row["type"] for row in analyse("links", tmp_path / "out")["links"]} == {None}
+
+
+def test_a_trace_does_not_tell_how_the_job_ended(tmp_path):
+    traces = [[reduction(1000 * i, 100) for i in range(3)] for _ in range(2)]
+    run_import(write(tmp_path / "log", traces), "-o", tmp_path / "out")
+    report = analyse("report", tmp_path / "out")
+    assert [row["state"] for row in report["ranks"]] == [None, None]
+    assert report["diagnosis"]["verdict"] == "ok"
+    said = " ".join(jobs.commtap("diagnose", tmp_path / "out").stdout.split())
+    assert "all operations of the traces have ended" in said and "finalised" not in said
+    page = " ".join(jobs.commtap("report", tmp_path / "out").stdout.split())
+    assert "normally" not in page and "from one collective or message to the next, 8 are needed" in page
