@@ -183,7 +183,7 @@ static void print_hosts(FILE *stream, const struct matrix *matrix) {
                 continue;
             const char *name = matrix->rows[i][j] ? row->from_host : row->to_host;
             fprintf(stream, "%s: ", matrix->names[i]);
-            escape_text(stream, name ? name : "ranks without a dump");
+            escape_text(stream, !name ? "ranks without a dump" : name[0] ? name : "not known which");
             fputc('\n', stream);
             break;
         }

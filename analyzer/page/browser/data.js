@@ -50,7 +50,8 @@ const commtap = {views: []};
     commtap.onHost = (dump) => (dump.host ? " on " + dump.host : "");
 
     /** What views are chosen by: every host, and every stage that is known. */
-    commtap.hosts = () => Array.from(new Set(commtap.block("page").dumps.map((dump) => dump.host)));
+    commtap.hosts = () =>
+        Array.from(new Set(commtap.block("page").dumps.map((dump) => dump.host))).filter((host) => host !== "");
     commtap.stages = () =>
         Array.from(new Set(commtap.block("page").dumps.map((dump) => dump.stage)))
             .filter((stage) => stage !== null)

@@ -22,7 +22,7 @@
         const hosts = new Map(commtap.hosts().map((host, index) => [host, index]));
         return dumps
             .filter((item) => commtap.selection.hasRank(item.dump.rank))
-            .sort((a, b) => hosts.get(a.dump.host) - hosts.get(b.dump.host) || a.index - b.index);
+            .sort((a, b) => (hosts.get(a.dump.host) || 0) - (hosts.get(b.dump.host) || 0) || a.index - b.index);
     };
 
     const paint = function (heat, rows, share) {

@@ -58,7 +58,9 @@
             const name = device.name || "unnamed";
             devices.set(name, (devices.get(name) || 0) + 1);
         }));
-        return [["Ranks", commtap.format.count(dumps.length)], ["Hosts", commtap.format.count(commtap.hosts().length)]]
+        const hosts = commtap.hosts().length;
+        return [["Ranks", commtap.format.count(dumps.length)],
+            ["Hosts", hosts > 0 ? commtap.format.count(hosts) : "not known"]]
             .concat(commtap.stages().length > 0 ? [["Pipeline stages", commtap.stages().length]] : [])
             .concat(rows)
             .concat(Array.from(devices, ([name, count]) => ["GPU " + name, commtap.format.count(count)]));
