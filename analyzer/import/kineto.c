@@ -72,7 +72,7 @@ struct annotation {
 struct call_note {
     struct thread_span on;
     struct told told;
-    bool launched; /* a kernel of its own */
+    bool launched; /* a kernel, of its own or with others */
 };
 
 #define LIST(TYPE)                                                                                                     \
@@ -835,7 +835,8 @@ static bool is_message_call(int call) {
 
 /* When the batch before this one was launched from its thread. */
 static int64_t batch_before(const struct rank_trace *rank, const struct annotation *batch) {
-    for (const struct annotation *one = batch; one > rank->annotations.items; one--)
+    const struct annotation *first = rank->annotations.items;
+    for (const struct annotation *one = batch; one > first && batch - one < ANNOTATIONS_BACK; one--)
         if (one[-1].on.thread != batch->on.thread || strcmp(one[-1].name, batch->name) == 0)
             return one[-1].on.thread == batch->on.thread ? one[-1].on.end_ns : INT64_MIN;
     return INT64_MIN;
@@ -868,6 +869,7 @@ static bool add_batch(struct kineto *kineto, struct trace *trace, struct rank_tr
         struct operation part = *operation;
         enum dropped lacks;
         part.told = &rank->notes.items[i].told;
+        rank->notes.items[i].launched = true;
         if (!read_operation(kineto, trace, rank, &part, import_nccl_call(part.told->name), cycle, &event, &lacks))
             return false;
         if (lacks != DROPPED_REASONS) {
@@ -942,11 +944,14 @@ static void complete_ranks(struct kineto *kineto) {
             kineto->ranks.items[i].world_size = world;
 }
 
-static const char *check_ranks(const struct kineto *kineto) {
+static const char *check_ranks(struct kineto *kineto) {
     for (size_t i = 0; i < kineto->ranks.count; i++) {
         const struct rank_trace *rank = &kineto->ranks.items[i];
-        if (rank->rank < 0 || rank->world_size <= rank->rank || rank->world_size > TRACE_RANKS_MOST)
-            return "a trace whose distributedInfo has no sound rank and world_size";
+        if (rank->rank >= 0 && rank->world_size > rank->rank && rank->world_size <= TRACE_RANKS_MOST)
+            continue;
+        snprintf(kineto->refused, sizeof kineto->refused,
+                 "nothing tells of which rank %s is: its distributedInfo has no sound rank and world_size", rank->name);
+        return kineto->refused;
     }
     return NULL;
 }

@@ -298,7 +298,7 @@ static void place_by_gpus(struct trace_rank *ranks, const int32_t *seen, size_t 
         struct trace_rank *rank = &ranks[seen[i]];
         int32_t size = rank->gpus_seen > 0 ? (int32_t)rank->gpus_seen : TRACE_RANKS_MOST;
         bool next = i == 0 || seen[i] / size != seen[i - 1] / size;
-        for (size_t j = i; !next && j-- > 0 && seen[j] >= first;)
+        for (size_t j = rank->gpus_seen > 1 ? i : 0; !next && j-- > 0 && seen[j] >= first;)
             next = same_gpu(rank, &ranks[seen[j]]);
         first = next ? seen[i] : first;
         rank->host = next && i > 0 ? ranks[seen[i - 1]].host + 1 : i > 0 ? ranks[seen[i - 1]].host : 0;
