@@ -86,8 +86,14 @@ static bool any_is_alive(const struct job *job, const enum process_state *states
     return false;
 }
 
+/* Whether what does not change stands: of who may have ended that tells nothing. An import is of a moment at which its
+ * recorder ran. */
+static bool is_seen_to_stand(const struct job *job, const enum process_state *states) {
+    return any_is_alive(job, states) || (job->count > 0 && job->dumps[0]->header->pid == 0);
+}
+
 static double between_looks(const struct job *job, const enum process_state *states, double wait) {
-    return !any_is_alive(job, states) && wait < BEATS_APART ? BEATS_APART : wait;
+    return !is_seen_to_stand(job, states) && wait < BEATS_APART ? BEATS_APART : wait;
 }
 
 static struct seen *note_look(const struct job *job, const enum process_state *states) {
@@ -179,7 +185,7 @@ static int judge_looks(struct watch *watch, const struct options *options, const
     struct site_labels *labels = code == EXIT_FINE ? site_labels_new(sites.symbols, &sites.skip) : NULL;
     struct diagnose_request request = {.states = watch->states,
                                        .settled = watch->looks > 1 && moving_count == 0 &&
-                                                  any_is_alive(&watch->job, watch->states),
+                                                  is_seen_to_stand(&watch->job, watch->states),
                                        .moving = moving,
                                        .moving_count = moving_count};
     struct looked_at looked_at;
@@ -273,7 +279,7 @@ static bool judge_open_job(struct diagnosis *diagnosis, struct diagnosis_text *t
     for (;;) {
         size_t before = request->moving_count, now;
         struct looked_at looked_at;
-        request->settled = twice && before == 0 && any_is_alive(job, request->states);
+        request->settled = twice && before == 0 && is_seen_to_stand(job, request->states);
         request->now = request->settled ? look_at_clock(&looked_at) : NULL;
         if (!diagnose(diagnosis, job, request) || !diagnosis_text_make(text, diagnosis, request, labels))
             return false;
