@@ -192,7 +192,8 @@
     const redraw = function () {
         const messages = chosenMessages();
         const known = messages.filter((message) => message[state.measure] !== null);
-        const types = ["process", "host", "network", "ranks", PROXIES].filter((type) => known.some((message) => message.type === type));
+        const order = ["process", "host", "network", "ranks", PROXIES];
+        const types = order.filter((type) => known.some((message) => message.type === type));
         const boxes = types.map((type) => boxOf(type, known.filter((message) => message.type === type)));
         state.node.replaceChildren();
         state.node.dataset.messages = known.length;
