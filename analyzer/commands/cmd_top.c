@@ -343,21 +343,27 @@ static void tidy_up(struct top *top) {
     filter_free(&top->filter);
 }
 
+static int open_job(struct top *top, bool once) {
+    if (!once)
+        wait_for_dumps(top);
+    if (!prepare_places(top))
+        return input_no_memory();
+    int code = live_job_open(&top->live);
+    if (code == EXIT_FINE)
+        live_job_name_others(&top->live, false);
+    return code;
+}
+
 static int run(const struct options *options) {
+    const bool once = is_once(options);
     struct top top = {.options = options, .scratch = {.directory = -1}};
     int code = read_options(&top);
     top.fetched_ns = INT64_MIN / 2;
     top.live = (struct live_job){.options = options, .is_used = is_used, .context = &top.scratch};
-    if (code == EXIT_FINE && !is_once(options))
-        wait_for_dumps(&top);
-    if (code == EXIT_FINE && !prepare_places(&top))
-        code = input_no_memory();
     if (code == EXIT_FINE)
-        code = live_job_open(&top.live);
+        code = open_job(&top, once);
     if (code == EXIT_FINE)
-        live_job_name_others(&top.live, false);
-    if (code == EXIT_FINE)
-        code = is_once(options) ? look_once(&top) : look_on_terminal(&top);
+        code = once ? look_once(&top) : look_on_terminal(&top);
     tidy_up(&top);
     if (terminal_signal())
         terminal_raise(terminal_signal());
