@@ -190,6 +190,7 @@ help:
 	@echo 'check-duckdb the ten questions to an SQLite export, asked by DuckDB from PyPI'
 	@echo 'check-hta    GPU figures of PyTorch traces beside those of Holistic Trace Analysis (HTA_DATA)'
 	@echo 'check-slurm  commtap under a real Slurm of two nodes on this host, as root'
+	@echo 'check-torchrun commtap under the torchrun of PyTorch from PyPI: restarts, agents, one that is lost'
 	@echo 'all          build libcommtap.so and commtap into $(BUILD)/'
 	@echo 'bench        what commtap costs, measured here'
 	@echo 'bench-report the analyzer alone: a gigabyte, one thread and two, up to 100,000 ranks'
