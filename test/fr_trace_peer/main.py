@@ -20,6 +20,9 @@ NUMBER = 5
 # Where the two are known to say different things, and why.
 KNOWN = {
     "barrier and broadcast": "it knows no barrier, and gives up",
+    "two names of one function": "it takes the made-up sizes amiss as well, and names who has the majority's name",
+    "input and output of all": "it names all but the one whom it compares the others with; that one is not better",
+    "sums of an all-to-all": "it names the one whom it compares with, or nobody; the sums are of all of them",
     "one has not ended": "it names whose state differs; what has started everywhere waits for the transport",
 }
 
