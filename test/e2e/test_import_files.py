@@ -47,7 +47,7 @@ SENSE = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts
     (json.dumps(kineto(0, 1, [SENSE])), "a PyTorch profiler trace without a kernel or a copy of a GPU"),
     (json.dumps(flight([], "x") | {"pg_config": None, "entries": {"a": {}}}), "a flight recorder without entries"),
     (json.dumps({"lr": {"value": 0.1}}), "neither a trace of the PyTorch profiler, nor a flight recorder, nor a time line"),
-    ("", "the file is empty"), (" \n", "the file is empty"), (gzip.compress(b""), "the file is empty")])
+    ("", "the file is empty"), (" \n", "the file is empty"), (gzip.compress(b"", mtime=0), "the file is empty")])
 def test_what_is_passed_over_is_told_why(data, reason, tmp_path):
     path = tmp_path / "rank_0.json"
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
