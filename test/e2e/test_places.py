@@ -5,6 +5,7 @@
 # Must not live here: staging and collection (test_staging.py, test_collect.py), `commtap run` (test_run.py).
 import datetime
 import os
+import pwd
 import re
 import shutil
 import socket
@@ -203,11 +204,11 @@ def test_whose_job_it_was(mpi, tmp_path):
     assert f"job 4711, by ada, {library['name']} {library['version']}, in {jobs.BUILD}" in text
 
 
-def test_who_nobody_named_is_a_number(mpi, tmp_path):
+def test_who_nobody_named_has_the_name_of_the_number(mpi, tmp_path):
     unknown = {name: "" for name in ("USER", "LOGNAME", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")}
     jobs.run(mpi, 1, [jobs.program(mpi, "ending"), "proper"], tmp_path / "d", environment=unknown)
     job = jobs.report(tmp_path / "d")["job"]
-    assert job["job_id"] is None and job["user"] == str(os.getuid())
+    assert job["job_id"] is None and job["user"] == pwd.getpwuid(os.getuid()).pw_name
 
 
 @pytest.mark.parametrize("name", [b"a b'c", b"d\xe9\x1b[31mx", b"$(touch made);&", "donn\u00e9es \\".encode(), b"~", b"-x y"])
