@@ -51,13 +51,26 @@ static void print_heading(const struct output *output, const char *text) {
     fprintf(output->stream, "\n%s%s%s\n", output->color ? "\033[1m" : "", text, output->color ? "\033[0m" : "");
 }
 
-static void print_part(FILE *stream, bool *any, const char *before, const char *text) {
+/* Where a part of the job's origin ends, in columns of its line; 0: nothing of it is written yet. */
+struct origin_line {
+    FILE *stream;
+    size_t column;
+};
+
+/* On the next line where the terminal has no room left on this one. */
+static void print_part(struct origin_line *line, const char *before, const char *text) {
     if (!text[0])
         return;
-    fputs(*any ? ", " : "  ", stream);
-    fputs(before, stream);
-    escape_text(stream, text);
-    *any = true;
+    const size_t screen = screen_columns(line->stream);
+    const size_t width = strlen(before) + print_shortened(NULL, text, 0);
+    const bool fits = screen == 0 || line->column + strlen(", ,") + width <= screen;
+    if (line->column > 0 && !fits)
+        fputs(",\n  ", line->stream);
+    else
+        fputs(line->column > 0 ? ", " : "  ", line->stream);
+    fputs(before, line->stream);
+    line->column = (line->column > 0 && fits ? line->column : 0) + strlen("  ") + strlen(before);
+    line->column += print_shortened(line->stream, text, screen > 0 ? screen - strlen("  ,") - strlen(before) : 0);
 }
 
 /* When, whose, where and on what, as far as it is known. */
@@ -65,21 +78,21 @@ static void print_origin(FILE *stream, const struct job *job) {
     const struct dump *dump = job->dumps[0];
     struct library libraries[2];
     const bool has[2] = {library_of_mpi(dump, &libraries[0]), library_of_nccl(dump, &libraries[1])};
-    char began[DATE_TEXT], name[USER_BYTES];
-    bool any = false;
+    char began[DATE_TEXT], name[USER_BYTES], library[sizeof libraries[0]];
+    struct origin_line line = {.stream = stream};
     say_date(began, job->listed->start_ns);
-    print_part(stream, &any, "from ", began);
-    print_part(stream, &any, "job ", dump->job_id);
-    print_part(stream, &any, "by ", user_named(dump->user, name));
+    print_part(&line, "from ", began);
+    print_part(&line, "job ", dump->job_id);
+    print_part(&line, "by ", user_named(dump->user, name));
     for (int i = 0; i < 2; i++) {
-        print_part(stream, &any, "", has[i] ? libraries[i].name : "");
-        if (has[i] && libraries[i].version[0]) {
-            fputc(' ', stream);
-            escape_text(stream, libraries[i].version);
-        }
+        if (!has[i])
+            continue;
+        snprintf(library, sizeof library, "%.63s%s%.31s", libraries[i].name, libraries[i].version[0] ? " " : "",
+                 libraries[i].version);
+        print_part(&line, "", library);
     }
-    print_part(stream, &any, "in ", dump->working_directory);
-    fputs(any ? "\n" : "", stream);
+    print_part(&line, "in ", dump->working_directory);
+    fputs(line.column > 0 ? "\n" : "", stream);
 }
 
 static void print_job(const struct output *output, const struct session *session) {

@@ -421,8 +421,7 @@ def test_a_group_that_is_told_to_end_has_a_known_end(mpi, where):
     """As timeout(1) does: the launcher is told twice, and may leave before its ranks have ended."""
     with hanging(mpi, "skip", where, way="run") as process:
         time.sleep(STAND)
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(timeout=60)
+        jobs.end_as_a_scheduler_does(process)
     result = diagnose(where)
     assert (result["verdict"], states(result)) == ("hang", {1: "in_user_code"}), result["text"]
     assert result["standing"]["end_known"], (result["text"], notes(where))
@@ -434,8 +433,7 @@ def test_who_comes_late_to_finalize_is_not_said_to_be_unknown(mpi, where):
     """Ranks may have something to do before it: a second is no proof. But when they ended is known."""
     with hanging(mpi, "finalize", where, way="run") as process:
         time.sleep(STAND)
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(timeout=60)
+        jobs.end_as_a_scheduler_does(process)
     text = " ".join(diagnose(where)["text"])
     assert "nothing tells how long" not in text and "when they ended, the oldest wait" in text
 

@@ -82,12 +82,15 @@ def test_lines_fit_a_terminal(words, dumps):
 
 
 def test_long_command_lines_and_notes_fit_a_terminal(dumps, tmp_path):
-    """A program with a long name, non-blocking calls, which have a note of their own, and two runs that are compared."""
-    program = tmp_path / ("x" * 150)
+    """A program with a long name in a directory with another one, non-blocking calls, which have a note of their own, and
+    two runs that are compared."""
+    program, directory = tmp_path / ("x" * 150), tmp_path / ("w" * 120)
     shutil.copy(jobs.program("openmpi", "exchange"), program)
-    jobs.run("openmpi", 2, [program, "halo", "5"], tmp_path / "dumps")
+    directory.mkdir()
+    line = jobs.job_line("openmpi", 2, [program, "halo", "5"], tmp_path / "dumps")
+    assert jobs.start(line, cwd=directory).wait(timeout=120) == 0
     assert "in flight: from posting" in jobs.commtap("calls", tmp_path / "dumps").stdout.replace("\n", " ")
-    assert "x" * 150 in jobs.commtap("report", tmp_path / "dumps").stdout
+    assert all(letter in jobs.commtap("report", tmp_path / "dumps").stdout for letter in ("x" * 150, "w" * 120))
     for words in (["calls", tmp_path / "dumps"], ["report", tmp_path / "dumps"], ["diff", dumps, dumps]):
         shown = on_terminal([*words, "--color", "never"], WIDTH)
         assert [line for line in shown.splitlines() if len(line) > WIDTH and str(tmp_path / "dumps") not in line] == []
