@@ -176,6 +176,10 @@ static bool print_sites(const struct output *output, const struct report_figures
 static bool print_path(const struct output *output, const struct report_figures *report) {
     const struct session *session = report->session;
     const struct delay_costs *costs = &session->analysis.delay_costs;
+    if (costs->unresolved) {
+        print_heading(output, "Critical path");
+        fputs("  not known: nearly all waits are shorter than the error of the hosts' clocks\n", output->stream);
+    }
     if (session->job.count < 2 || costs->path_pieces == 0 || session->path.count == 0)
         return true;
     char length[UNITS_TEXT], heading[64 + UNITS_TEXT];

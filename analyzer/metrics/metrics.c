@@ -116,7 +116,9 @@ static double wait_of(const struct session *session, size_t dump) {
 }
 
 static double delay_cost_of(const struct session *session, size_t dump) {
-    return are_waits_known(session) ? seconds_of(session->analysis.delay_costs.ranks[dump].delay_cost_ns) : -1;
+    return are_waits_known(session) && !session->analysis.delay_costs.unresolved
+               ? seconds_of(session->analysis.delay_costs.ranks[dump].delay_cost_ns)
+               : -1;
 }
 
 static double work_ratio_of(const struct session *session, size_t dump) {

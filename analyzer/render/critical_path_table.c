@@ -105,7 +105,7 @@ static json_t *gpu_number(const struct straggler_analysis *analysis, size_t dump
 static json_t *path_ranks_to_json(const struct straggler_analysis *analysis) {
     const struct delay_costs *costs = &analysis->delay_costs;
     json_t *array = json_array();
-    for (size_t d = 0; array && d < analysis->directory->dump_count; d++) {
+    for (size_t d = 0; array && !costs->unresolved && d < analysis->directory->dump_count; d++) {
         const struct rank_delay_costs *rank = &costs->ranks[d];
         json_array_append_new(array, json_pack("{s:o, s:o, s:f, s:f, s:f}", "rank", rank_number(analysis, d), "gpu",
                                                gpu_number(analysis, d), "seconds", seconds_of(rank->critical_path_ns),

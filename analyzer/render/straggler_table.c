@@ -136,7 +136,7 @@ struct rank_row *rank_rows(const struct job *job, const struct straggler_analysi
                 .host = job->dumps[d]->host,
                 .times = &analysis->times[d],
                 .waits = known ? &waits->ranks[d] : NULL,
-                .costs = known && !some ? &analysis->delay_costs.ranks[d] : NULL,
+                .costs = known && !some && !analysis->delay_costs.unresolved ? &analysis->delay_costs.ranks[d] : NULL,
                 .verdict = &analysis->ranks[d],
                 .end = end_name(job->ends[job->process_of[d]]),
             };

@@ -309,6 +309,17 @@ static void measure(struct straggler_analysis *analysis, unsigned threads) {
         analysis->covered_ns = covered_time_within(&analysis->covered, analysis->from_ns, analysis->to_ns);
 }
 
+/* Where the clocks are off by more than ranks wait, the few waits that show say nothing of the many that do not: a
+ * hundredth of them is none to go by. */
+static bool waits_are_unresolved(const struct straggler_analysis *analysis) {
+    int64_t resolved = 0, unresolved = 0;
+    for (size_t d = 0; d < analysis->directory->dump_count; d++) {
+        resolved = add_ns(resolved, analysis->waits.ranks[d].wait_ns);
+        unresolved = add_ns(unresolved, analysis->waits.ranks[d].unresolved_ns);
+    }
+    return unresolved / VERDICT_SHARE > resolved && unresolved > analysis->window_ns / VERDICT_SHARE;
+}
+
 /* ---- comparison groups ----------------------------------------------------------------------- */
 
 static size_t list_group_members(const struct straggler_analysis *analysis, size_t group, size_t *members) {
@@ -490,6 +501,8 @@ bool straggler_analyse(struct straggler_analysis *analysis, const struct common_
                 prepare(analysis) && walk_dumps(analysis, &replay, request, &sink);
     if (done) {
         measure(analysis, request->workers);
+        if (waits_are_unresolved(analysis))
+            delay_costs_forget(&analysis->delay_costs);
         done = judge_ranks(analysis) && gains_find(analysis, &replay, request->team, request->workers);
         analysis->judgement = how_judged(analysis);
     }

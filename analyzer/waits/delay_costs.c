@@ -671,6 +671,17 @@ bool delay_costs_finish(struct delay_costs *costs, struct delay_costs_build *bui
     return done;
 }
 
+void delay_costs_forget(struct delay_costs *costs) {
+    free(costs->sites);
+    free(costs->parts);
+    costs->sites = NULL;
+    costs->parts = NULL;
+    costs->site_count = costs->part_count = costs->path_pieces = 0;
+    costs->parts_left_out = 0;
+    costs->path_ns = costs->waits_ns = 0;
+    costs->unresolved = true;
+}
+
 void delay_costs_free(struct delay_costs *costs) {
     free(costs->ranks);
     free(costs->sites);

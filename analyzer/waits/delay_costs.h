@@ -63,6 +63,7 @@ struct delay_costs {
     uint64_t parts_left_out; /* earlier ones, beyond as many as were asked for */
     bool end_only;           /* there is too much to look at all of it: only the end was */
     bool partial;            /* not all of the run was looked at: only the end, or some of its records are missing */
+    bool unresolved;         /* the clocks tell of hardly any wait: of the above, only the time looked at is known */
 };
 
 /* Of more records than `most` only those of the end are to be looked at: moves *from_ns (common clock) to the moment
@@ -92,6 +93,9 @@ void delay_costs_parcel_dump(struct delay_costs_build *build, size_t dump, struc
  * delay_costs_free in every case. The result is the same for any number of workers and threads. */
 bool delay_costs_finish(struct delay_costs *costs, struct delay_costs_build *build, unsigned threads);
 void delay_costs_drop(struct delay_costs_build *build); /* NULL is accepted */
+/* Takes back what was found from waits nearly all of which turn out to be shorter than the clocks' error: who pays for
+ * them is not known, nor which way the critical path went. */
+void delay_costs_forget(struct delay_costs *costs);
 void delay_costs_free(struct delay_costs *costs);
 
 #endif
