@@ -62,7 +62,8 @@ static void say_stretch(char *text, size_t size, const struct straggler_analysis
     else if (cut->kind == CUT_MESSAGE)
         snprintf(text, size, "own work from one message to the next of the same kind");
     else
-        snprintf(text, size, "own work between two collectives");
+        snprintf(text, size, "own work%s between two collectives",
+                 analysis->beside_left_out ? " outside of all communication" : "");
 }
 
 /* When a rank is slow at times: "every 20th", "all from 50 % to 100 % of the run". */

@@ -366,6 +366,7 @@ static bool judge_columns(struct straggler_analysis *analysis, const struct time
     for (size_t i = 0; i < batches->dump_count; i++) {
         if (!verdicts_may_hold_up(analysis, &batches->dumps[i], 1))
             verdicts[i].p = 1;
+        verdicts[i].p = verdicts_chance(analysis, verdicts[i].p);
         analysis->ranks[batches->dumps[i]] = verdicts[i];
     }
     if (batches->count > analysis->batches) {
@@ -486,6 +487,43 @@ static enum judgement how_judged(const struct straggler_analysis *analysis) {
     return analysis->batches < TIME_BATCHES_MIN ? JUDGED_TOO_SHORT : JUDGED;
 }
 
+static bool nobody_is_named(const struct straggler_analysis *analysis) {
+    return analysis->slow_group_count + analysis->straggler_count + analysis->suspect_count + analysis->uneven_count +
+               analysis->hidden_count ==
+           0;
+}
+
+static void forget_judgement(struct straggler_analysis *analysis) {
+    free(analysis->stragglers);
+    free(analysis->suspects);
+    free(analysis->uneven);
+    free(analysis->hidden);
+    free(analysis->dump_lists);
+    for (size_t d = 0; d < analysis->directory->dump_count; d++) {
+        analysis->ranks[d] = (struct significance){.p = 1};
+        analysis->leads[d] = (struct rank_leads){.p = 1};
+        analysis->class_of[d] = NOWHERE;
+        analysis->stage_of[d] = 0;
+    }
+}
+
+/* Computation that overlaps communication is a rank's own work: whoever computes longer is slow, however much of it is
+ * hidden. But a rank can also come late with no more work than others, of which less is hidden then. So where nobody is
+ * slow ranks are compared once more by what they do outside of communication alone, which is what the others wait for.
+ */
+static bool judge_lateness(struct straggler_analysis *analysis) {
+    bool overlaps = false;
+    for (size_t d = 0; d < analysis->directory->dump_count; d++)
+        overlaps = overlaps || analysis->times[d].beside.count > 0;
+    if (!overlaps || how_judged(analysis) != JUDGED || !nobody_is_named(analysis))
+        return true;
+    for (size_t d = 0; d < analysis->directory->dump_count; d++)
+        rank_times_leave_out_beside(&analysis->times[d]);
+    forget_judgement(analysis);
+    analysis->beside_left_out = true;
+    return judge_ranks(analysis);
+}
+
 bool straggler_analyse(struct straggler_analysis *analysis, const struct common_clock *clock,
                        const struct match_directory *directory, const struct straggler_request *request) {
     *analysis = (struct straggler_analysis){.clock = clock, .directory = directory};
@@ -503,7 +541,8 @@ bool straggler_analyse(struct straggler_analysis *analysis, const struct common_
         measure(analysis, request->workers);
         if (waits_are_unresolved(analysis))
             delay_costs_forget(&analysis->delay_costs);
-        done = judge_ranks(analysis) && gains_find(analysis, &replay, request->team, request->workers);
+        done = judge_ranks(analysis) && judge_lateness(analysis) &&
+               gains_find(analysis, &replay, request->team, request->workers);
         analysis->judgement = how_judged(analysis);
     }
     replay_free(&replay);
@@ -524,9 +563,7 @@ bool straggler_analysis_speaks_of(const struct straggler_analysis *analysis, siz
 }
 
 bool straggler_analysis_clears_all(const struct straggler_analysis *analysis) {
-    if (analysis->judgement != JUDGED || analysis->slow_group_count > 0)
-        return false;
-    return analysis->straggler_count + analysis->suspect_count + analysis->uneven_count + analysis->hidden_count == 0;
+    return analysis->judgement == JUDGED && nobody_is_named(analysis);
 }
 
 void straggler_analysis_free(struct straggler_analysis *analysis) {

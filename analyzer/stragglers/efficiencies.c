@@ -11,7 +11,8 @@ static void find_useful(struct efficiencies *e, const struct rank_times *times, 
     for (size_t i = 0; i < count; i++) {
         if (times[i].window_ns <= 0)
             continue;
-        double useful = (double)(times[i].self_ns < times[i].window_ns ? times[i].self_ns : times[i].window_ns);
+        int64_t work = add_ns(times[i].self_ns, times[i].left_out_ns);
+        double useful = (double)(work < times[i].window_ns ? work : times[i].window_ns);
         sum += useful;
         most = useful > most ? useful : most;
         ranks++;

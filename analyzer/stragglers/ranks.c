@@ -44,14 +44,16 @@ bool rank_times_init(struct rank_times *times, const struct cut *cut, uint32_t b
     *times = (struct rank_times){.from_ns = INT64_MAX, .to_ns = INT64_MIN, .cut = *cut, .device = device};
     if (cut->kind == CUT_NONE)
         return true;
-    times->bins.capacity = bins;
+    times->bins.capacity = times->beside.capacity = bins;
     return sampled_collectives_init(&times->sampled, segments) && make_room(&times->bins, BINS_FIRST);
 }
 
 void rank_times_free(struct rank_times *times) {
     free(times->bins.self_ns);
     free(times->bins.calls);
-    times->bins = (struct rank_bins){0};
+    free(times->beside.self_ns);
+    free(times->beside.calls);
+    times->bins = times->beside = (struct rank_bins){0};
     sampled_collectives_free(&times->sampled);
 }
 
@@ -99,7 +101,7 @@ static void add_to_bins(struct rank_bins *bins, uint32_t seq, int64_t self, unsi
 static void open_stretch(struct rank_times *times, int64_t at) {
     times->open = true;
     times->since_ns = times->comm_to_ns = times->busy_to_ns = times->work_to_ns = at;
-    times->pending_self_ns = 0;
+    times->pending_self_ns = times->pending_beside_ns = 0;
     times->after_cut = false;
     times->polled = false;
     times->slice = cut_slice_at(&times->cut, at) + 1; /* the one that it begins in is not whole */
@@ -140,6 +142,15 @@ static void add_self(struct rank_times *times, int64_t from, int64_t to) {
         add_to_slices(times, from, to);
 }
 
+/* Work on record that goes on while the rank communicates. */
+static void add_beside(struct rank_times *times, int64_t from, int64_t to) {
+    if (from >= to)
+        return;
+    add_self(times, from, to);
+    times->beside_ns = add_ns(times->beside_ns, to - from);
+    times->pending_beside_ns = add_ns(times->pending_beside_ns, to - from);
+}
+
 /* Time between the calls so far and this one was the rank's own, unless both only poll: the loop around polls is not
  * work. */
 static void count_self(struct rank_times *times, int64_t t0, bool poll) {
@@ -158,7 +169,7 @@ static int64_t earlier_of(int64_t a, int64_t b) {
 /* Work that has a name is a rank's own also while the rank communicates. Records come in the order of their beginnings:
  * whatever lasts until busy_to_ns or work_to_ns has begun. */
 static void count_work(struct rank_times *times, int64_t t0, int64_t t1) {
-    add_self(times, later_of(t0, times->work_to_ns), earlier_of(t1, times->busy_to_ns));
+    add_beside(times, later_of(t0, times->work_to_ns), earlier_of(t1, times->busy_to_ns));
     times->work_to_ns = later_of(times->work_to_ns, t1);
 }
 
@@ -169,9 +180,11 @@ static void pass_cut(struct rank_times *times, const struct match_record *item) 
     if (times->after_cut) {
         add_to_bins(&times->bins, number, times->pending_self_ns, 1);
         sampled_collectives_add(&times->sampled, number, times->pending_self_ns);
+        if (times->pending_beside_ns > 0)
+            add_to_bins(&times->beside, number, times->pending_beside_ns, 1);
     }
     times->after_cut = true;
-    times->pending_self_ns = 0;
+    times->pending_self_ns = times->pending_beside_ns = 0;
 }
 
 /* Whether a record says when something ran. Where GPU operations have records of their own, those of their calls only
@@ -231,7 +244,7 @@ void rank_times_add(struct rank_times *times, const struct match_record *item, c
     int64_t new_from = later_of(t0, times->busy_to_ns);
     count_call(times, class, t0, t1);
     pass_cut(times, item);
-    add_self(times, new_from, earlier_of(t1, times->work_to_ns));
+    add_beside(times, new_from, earlier_of(t1, times->work_to_ns));
     if (class == CLASS_SETUP && times->open && t0 > times->since_ns) /* Finalize ends the stretch at its entry */
         close_stretch(times, t0);
 }
@@ -255,7 +268,9 @@ void rank_times_parcel(struct rank_times *times, struct parcel *parcel) {
     parcel_field(parcel, &times->window_ns);
     parcel_field(parcel, &times->comm_ns);
     parcel_field(parcel, &times->self_ns);
+    parcel_field(parcel, &times->beside_ns);
     rank_bins_parcel(&times->bins, parcel);
+    rank_bins_parcel(&times->beside, parcel);
     sampled_collectives_parcel(&times->sampled, parcel);
     parcel_flag(parcel, &times->open);
     parcel_field(parcel, &times->since_ns);
@@ -263,4 +278,20 @@ void rank_times_parcel(struct rank_times *times, struct parcel *parcel) {
 
 void rank_times_finish(struct rank_times *times) {
     close_stretch(times, times->to_ns);
+}
+
+void rank_times_leave_out_beside(struct rank_times *times) {
+    struct rank_bins *bins = &times->bins, *beside = &times->beside;
+    rank_bins_coarsen(bins, beside->shift);
+    rank_bins_coarsen(beside, bins->shift);
+    for (uint32_t i = 0; i < beside->count; i++) {
+        uint32_t at = beside->first + i - bins->first;
+        if (beside->first + i >= bins->first && at < bins->count)
+            bins->self_ns[at] -= earlier_of(beside->self_ns[i], bins->self_ns[at]);
+    }
+    beside->count = 0;
+    times->self_ns -= times->beside_ns;
+    times->left_out_ns = times->beside_ns;
+    times->beside_ns = 0;
+    sampled_collectives_free(&times->sampled);
 }

@@ -26,7 +26,10 @@ struct rank_times {
     int64_t window_ns;      /* stretches of which all records are there, Init and Finalize left out */
     int64_t comm_ns;        /* union of communication calls in them */
     int64_t self_ns;        /* time in them outside of everything that may wait for others, and work on record in it */
+    int64_t beside_ns;      /* of self_ns, work on record while the rank communicated */
+    int64_t left_out_ns;    /* no longer of self_ns: what was beside_ns */
     struct rank_bins bins;
+    struct rank_bins beside; /* the part of `bins` that is in beside_ns; none before there is any */
     struct sampled_collectives sampled;
     /* private to the walk */
     struct cut cut;
@@ -34,7 +37,7 @@ struct rank_times {
     bool device; /* GPU operations have times of their own */
     bool open, after_cut, polled;
     uint32_t slice; /* CUT_TIME: the first one that is not over */
-    int64_t since_ns, comm_to_ns, busy_to_ns, work_to_ns, pending_self_ns;
+    int64_t since_ns, comm_to_ns, busy_to_ns, work_to_ns, pending_self_ns, pending_beside_ns;
 };
 
 /* `device` says that GPU operations have records of their own. `cut` may be of CUT_NONE; `bins` >= 2 bounds the bins
@@ -46,6 +49,9 @@ void rank_times_free(struct rank_times *times);
 void rank_times_add(struct rank_times *times, const struct match_record *item, const struct call_name *call);
 /* Ends the last stretch. */
 void rank_times_finish(struct rank_times *times);
+
+/* Leaves what it did beside communication out of own time; no sample of single stretches is kept. After all records. */
+void rank_times_leave_out_beside(struct rank_times *times);
 
 /* Packs a rank's times before they are finished, or unpacks them into times that were made alike: no more records are
  * added to those. */

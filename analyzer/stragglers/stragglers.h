@@ -94,7 +94,9 @@ struct straggler_analysis {
     struct what_if what_if;
     struct efficiencies efficiencies;
     enum judgement judgement;
-    size_t batches; /* of the largest comparison group */
+    bool beside_left_out; /* own work that overlaps communication is left out of what ranks are compared by: by all of
+                             it nobody is slow */
+    size_t batches;       /* of the largest comparison group */
     double independent_batches;
     int64_t from_ns, to_ns;       /* first and last record, common clock; from > to: none */
     int64_t covered_ns;           /* of the time between those two, what every rank's records cover */

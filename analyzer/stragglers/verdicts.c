@@ -10,6 +10,10 @@
 
 #include "analyzer/base/statistics.h"
 
+double verdicts_chance(const struct straggler_analysis *analysis, double p) {
+    return analysis->beside_left_out ? fmin(1, 2 * p) : p;
+}
+
 /* ---- hosts ----------------------------------------------------------------------------------- */
 
 /* Columns of a comparison group's table, by host. */
@@ -53,7 +57,8 @@ static int64_t host_time(const struct time_batches *batches, size_t batch, const
     return median_low_int64(scratch, host->count);
 }
 
-static bool judge_hosts(struct host_columns *hosts, const struct time_batches *batches) {
+static bool judge_hosts(struct host_columns *hosts, const struct straggler_analysis *analysis,
+                        const struct time_batches *batches) {
     if (hosts->count < 2)
         return true;
     int64_t *table = calloc(batches->count * hosts->count + 1, sizeof *table);
@@ -67,6 +72,7 @@ static bool judge_hosts(struct host_columns *hosts, const struct time_batches *b
     if (done && significance_judge(table, batches->count, hosts->count, verdicts) >= 0) {
         for (size_t h = 0; h < hosts->count; h++) {
             hosts->items[h].verdict = verdicts[h];
+            hosts->items[h].verdict.p = verdicts_chance(analysis, verdicts[h].p);
             sorted[h] = &hosts->items[h].verdict;
         }
         done = significance_correct(sorted, hosts->count);
@@ -466,8 +472,10 @@ static bool name_rank_classes(struct verdicts *verdicts, const struct rank_class
     struct significance *judged = calloc(classes->count, sizeof *judged);
     struct significance **sorted = calloc(classes->count, sizeof *sorted);
     bool done = judged && sorted && rank_classes_judge(classes, verdicts->batches, judged) >= 0;
-    for (size_t r = 0; done && r < classes->count; r++)
+    for (size_t r = 0; done && r < classes->count; r++) {
+        judged[r].p = verdicts_chance(verdicts->analysis, judged[r].p);
         sorted[r] = &judged[r];
+    }
     done = done && significance_correct(sorted, classes->count);
     for (uint32_t r = 0; done && r < classes->count; r++)
         done = name_rank_class(verdicts, classes, r, &judged[r]);
@@ -493,7 +501,8 @@ bool verdicts_name_comparison_group(struct verdicts *verdicts, const struct rank
     bool collectives = meets_in_collectives(verdicts->analysis, batches);
     bool done = classes->count < 2 || !(collectives || classes->placed) || name_rank_classes(verdicts, classes);
     done = done && (classes->count < 2 || rank_classes_level(classes, batches));
-    done = done && group_by_host(&hosts, verdicts->analysis, batches) && judge_hosts(&hosts, batches);
+    done =
+        done && group_by_host(&hosts, verdicts->analysis, batches) && judge_hosts(&hosts, verdicts->analysis, batches);
     done = done && name_hosts(verdicts, &hosts) && name_ranks(verdicts);
     done = done && (!collectives || verdicts_name_rotating(verdicts, classes));
     free(hosts.items);

@@ -30,6 +30,9 @@ struct verdicts {
  * done, and work that is handed out on demand goes to whoever is free: there it has to be those that are waited for
  * more than all others of their comparison group together, those who are not compared included. Elsewhere always. */
 bool verdicts_may_hold_up(const struct straggler_analysis *analysis, const size_t *dumps, size_t count);
+/* Chance of what has chance `p` by itself, with all the times that somebody is looked for (struct straggler_analysis,
+ * beside_left_out). */
+double verdicts_chance(const struct straggler_analysis *analysis, double p);
 /* Names the rank classes, hosts and ranks of a comparison group, and that its ranks take turns. Takes out of `batches`
  * what rank classes explain. Returns false when memory is short, as all below. */
 bool verdicts_name_comparison_group(struct verdicts *verdicts, const struct rank_classes *classes,

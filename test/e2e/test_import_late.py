@@ -14,6 +14,9 @@ RANKS, STEPS, LATE = 4, 40, 2
 # microseconds: the host's way to a step's first launch, the kernel before the reduction, the reduction
 PREPARE, WORK, REDUCE = 500, 2500, 800
 
+ALL_REDUCE = {"Collective name": "allreduce", "In msg nelems": 1000000, "Out msg nelems": 1000000, "Group size": RANKS, "dtype": "Float",
+              "Process Group Name": "0", "Process Group Description": "default_pg", "Process Group Ranks": str(list(range(RANKS)))}
+
 
 def written(path, rank, events):
     path.write_text(json.dumps({
@@ -30,12 +33,18 @@ def launched(events, rank, at, name, start, length, stream, **arguments):
                 "args": {"device": 0, "stream": stream, "correlation": number, **arguments}}]
 
 
+def written_all(folder, events, end):
+    if folder:
+        folder.mkdir()
+        for rank in range(RANKS):
+            written(folder / f"rank-{rank}.json", rank, events[rank])
+    return end - 1e6
+
+
 def job(folder, host_late=0, gpu_late=0):
     """Writes the traces; how long all of it takes. Each step the host waits for its GPU, as loss.item() does."""
     random.seed(7)
     events, begins = [[] for _ in range(RANKS)], [1e6] * RANKS
-    metadata = {"Collective name": "allreduce", "In msg nelems": 1000000, "Out msg nelems": 1000000, "Group size": RANKS, "dtype": "Float",
-                "Process Group Name": "0", "Process Group Description": "default_pg", "Process Group Ranks": str(list(range(RANKS)))}
     free = list(begins)  # since when each GPU has nothing to do
     for step in range(STEPS):
         calls = [begins[rank] + PREPARE * random.uniform(0.99, 1.01) + (host_late if rank == LATE else 0) for rank in range(RANKS)]
@@ -46,15 +55,11 @@ def job(folder, host_late=0, gpu_late=0):
         for rank in range(RANKS):
             launched(events[rank], rank, calls[rank], "ampere_sgemm_128x64_nn", starts[rank], lengths[rank], 7)
             launched(events[rank], rank, calls[rank] + 30, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)", ready[rank], end - ready[rank], 20,
-                     **metadata)
+                     **ALL_REDUCE)
             events[rank].append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1000 + rank, "tid": 1,
                                  "ts": begins[rank], "dur": end + 19 - begins[rank], "args": {}})
             begins[rank], free[rank] = end + 20, end
-    if folder:
-        folder.mkdir()
-        for rank in range(RANKS):
-            written(folder / f"rank-{rank}.json", rank, events[rank])
-    return max(free) - 1e6
+    return written_all(folder, events, max(free))
 
 
 @pytest.mark.parametrize("late, where", [({"host_late": 3000}, "host"), ({"host_late": 1500}, "host"), ({"host_late": 300}, "host"),
@@ -69,3 +74,44 @@ def test_who_is_late_and_what_that_costs(late, where, tmp_path):
     assert ("enqueues its collectives late" in said) == (where == "host")
     if "is late by" in said:
         assert ("That is work on its GPU" in said) == (where == "GPU") != ("data loading, its host" in said)
+
+
+def overlapping_job(folder, late=0, seed=7):
+    """The reduction may begin halfway through a kernel that goes on beside it, and one host launches it `late`."""
+    random.seed(seed)
+    events, begin = [[] for _ in range(RANKS)], 1e6
+    for step in range(STEPS):
+        starts = [begin + 200 * random.uniform(0.9, 1.1) for _ in range(RANKS)]
+        lengths = [4000 * random.uniform(0.97, 1.03) * (1.5 if random.random() < 0.01 else 1) for _ in range(RANKS)]
+        launches = [begin + 150 * random.uniform(0.9, 1.1) + (late if rank == LATE else 0) for rank in range(RANKS)]
+        ready = [max(launches[rank] + 10, starts[rank] + lengths[rank] / 2) for rank in range(RANKS)]
+        reduced = max(ready) + 2500
+        after = [max(reduced, starts[rank] + lengths[rank]) + 5 for rank in range(RANKS)]
+        end = max(after) + 2000
+        for rank in range(RANKS):
+            launched(events[rank], rank, begin + 100, "ampere_sgemm_128x64_nn", starts[rank], lengths[rank], 7)
+            launched(events[rank], rank, launches[rank], "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)", ready[rank],
+                     reduced - ready[rank], 20, **ALL_REDUCE)
+            launched(events[rank], rank, launches[rank] + 30, "ampere_sgemm_32x32_nn", after[rank], 2000 * random.uniform(0.97, 1.0), 7)
+            events[rank].append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1000 + rank, "tid": 1,
+                                 "ts": begin, "dur": end - begin - 1, "args": {}})
+        begin = end
+    return written_all(folder, events, begin)
+
+
+def test_who_launches_late_beside_a_kernel(tmp_path):
+    """Its GPU computes as long as the others', less of it is hidden, and the others wait."""
+    truth = overlapping_job(tmp_path / "traces", late=3500) / overlapping_job(None)
+    jobs.commtap("import", tmp_path / "traces", "-o", tmp_path / "dumps")
+    found = jobs.document("stragglers", tmp_path / "dumps")
+    assert [(one["kind"], one["rank"]) for one in found["stragglers"]] == [("rank", LATE)]
+    assert found["stragglers"][0]["what_if_speedup"] == pytest.approx(truth, rel=0.03)
+    said = " ".join(jobs.commtap("report", tmp_path / "dumps").stdout.split())
+    assert "own work outside of all communication between two collectives" in said and "enqueues its collectives late" in said
+
+
+def test_nobody_is_late_beside_a_kernel(tmp_path):
+    for seed in range(10):
+        overlapping_job(tmp_path / f"traces{seed}", seed=seed)
+        jobs.commtap("import", tmp_path / f"traces{seed}", "-o", tmp_path / f"dumps{seed}")
+        assert jobs.document("stragglers", tmp_path / f"dumps{seed}")["stragglers"] == [], seed
