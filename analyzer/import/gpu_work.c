@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analyzer/import/formats.h"
+#include "analyzer/load/dump.h"
 
 static int compare_kernels(const void *a, const void *b) {
     const struct gpu_kernel *left = a, *right = b;
@@ -63,7 +64,7 @@ bool gpu_work_add(struct trace *trace, int32_t rank, struct gpu_kernel *kernels,
     for (size_t i = 0; i < count;) {
         struct gpu_kernel piece = kernels[i];
         size_t step = step_of(&piece, steps, step_count);
-        for (i++; i < count && kernels[i].call == piece.call && kernels[i].start_ns <= piece.end_ns &&
+        for (i++; i < count && kernels[i].call == piece.call && kernels[i].start_ns < piece.end_ns - TRACE_ROUNDED_NS &&
                   step_of(&kernels[i], steps, step_count) == step;
              i++)
             piece.end_ns = kernels[i].end_ns > piece.end_ns ? kernels[i].end_ns : piece.end_ns;

@@ -18,9 +18,10 @@ struct gpu_kernel {
     uint16_t call;       /* import_gpu_work, import_gpu_copies or import_gpu_nccl */
 };
 
-/* Appends the rank's work to the trace, and sorts the kernels. Kernels of one kind become one piece where they overlap
- * or follow each other without a gap, but kernels that were launched in two steps never do: `steps` are the beginnings
- * of the rank's steps, ascending. Returns false when memory is short, or a limit is exceeded. */
+/* Appends the rank's work to the trace, and sorts the kernels. Kernels of one kind become one piece where they overlap,
+ * but kernels that were launched in two steps never do, and none that follow each other: a collective may have needed
+ * the first of them. `steps` are the beginnings of the rank's steps, ascending. Returns false when memory is short, or
+ * a limit is exceeded. */
 bool gpu_work_add(struct trace *trace, int32_t rank, struct gpu_kernel *kernels, size_t count, const int64_t *steps,
                   size_t step_count);
 

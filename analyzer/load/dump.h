@@ -226,6 +226,9 @@ enum trace_work {
     TRACE_WORK_NCCL,
 };
 enum trace_work trace_work_of(const struct call_name *call);
+/* Profilers' traces give a beginning and a length, in older versions each rounded to a microsecond: two kernels that
+ * overlap by one and a half of them may not. */
+#define TRACE_ROUNDED_NS 1500
 /* True for work of the rank's own: computation. */
 bool call_is_own_work(const struct call_name *call);
 

@@ -17,6 +17,12 @@ static int compare_endings(const void *a, const void *b) {
     return (left->node > right->node) - (left->node < right->node);
 }
 
+/* What began right behind a kernel needed it. */
+static bool ends_before(const struct replay_node *ending, const struct replay_node *entering) {
+    bool rounded = ending->kind == REPLAY_KERNELS || entering->kind == REPLAY_KERNELS;
+    return ending->leave - (rounded ? TRACE_ROUNDED_NS : 0) <= entering->enter;
+}
+
 /* The dump's enterings and leavings as they were recorded; of one moment, leaving comes first. */
 static void order_dump(const struct replay *replay, size_t dump, struct flow_end *endings, uint32_t *events) {
     size_t first = replay->first[dump], count = replay->first[dump + 1] - first, left = 0;
@@ -28,7 +34,8 @@ static void order_dump(const struct replay *replay, size_t dump, struct flow_end
     if (!sorted)
         qsort(endings, count, sizeof *endings, compare_endings);
     for (size_t i = 0; i < count; i++) {
-        for (; left < count && endings[left].node < first + i && endings[left].at <= replay->nodes[first + i].enter;
+        for (; left < count && endings[left].node < first + i &&
+               ends_before(&replay->nodes[endings[left].node], &replay->nodes[first + i]);
              left++)
             *events++ = endings[left].node << 1 | 1;
         *events++ = (uint32_t)(first + i) << 1;

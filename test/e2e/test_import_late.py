@@ -41,8 +41,9 @@ def written_all(folder, events, end):
     return end - 1e6
 
 
-def job(folder, host_late=0, gpu_late=0):
-    """Writes the traces; how long all of it takes. Each step the host waits for its GPU, as loss.item() does."""
+def job(folder, host_late=0, gpu_late=0, gaps=(5,)):
+    """Writes the traces; how long all of it takes. Each step the host waits for its GPU, as loss.item() does.
+    `gaps`: from the end of a kernel to the beginning of the collective that needs it, one of these."""
     random.seed(7)
     events, begins = [[] for _ in range(RANKS)], [1e6] * RANKS
     free = list(begins)  # since when each GPU has nothing to do
@@ -50,7 +51,7 @@ def job(folder, host_late=0, gpu_late=0):
         calls = [begins[rank] + PREPARE * random.uniform(0.99, 1.01) + (host_late if rank == LATE else 0) for rank in range(RANKS)]
         starts = [max(calls[rank] + 10, free[rank]) for rank in range(RANKS)]
         lengths = [WORK * random.uniform(0.99, 1.01) + (gpu_late if rank == LATE else 0) for rank in range(RANKS)]
-        ready = [starts[rank] + lengths[rank] + 5 for rank in range(RANKS)]
+        ready = [starts[rank] + lengths[rank] + random.choice(gaps) for rank in range(RANKS)]
         end = max(ready) + REDUCE
         for rank in range(RANKS):
             launched(events[rank], rank, calls[rank], "ampere_sgemm_128x64_nn", starts[rank], lengths[rank], 7)
@@ -115,3 +116,49 @@ def test_nobody_is_late_beside_a_kernel(tmp_path):
         overlapping_job(tmp_path / f"traces{seed}", seed=seed)
         jobs.commtap("import", tmp_path / f"traces{seed}", "-o", tmp_path / f"dumps{seed}")
         assert jobs.document("stragglers", tmp_path / f"dumps{seed}")["stragglers"] == [], seed
+
+
+# traces round to microseconds: what overlaps by 1.5 may not
+@pytest.mark.parametrize("gaps, follows", [((0, -0.001), True), ((0, -0.75), True), ((0, -3), False)])
+def test_a_collective_right_behind_a_kernel_needed_it(gaps, follows, tmp_path):
+    truth = job(tmp_path / "traces", gpu_late=1500, gaps=gaps) / job(None, gaps=gaps)
+    jobs.commtap("import", tmp_path / "traces", "-o", tmp_path / "dumps")
+    found = jobs.document("stragglers", tmp_path / "dumps")["stragglers"]
+    assert [one["rank"] for one in found] == [LATE]
+    assert (found[0]["what_if_speedup"] == pytest.approx(truth, rel=0.03)) == follows
+
+
+def backward_job(folder, slow=1.0):
+    """Kernels one right after the other, a reduction beside them after every second one, and one that needs them all."""
+    random.seed(7)
+    events, begin = [[] for _ in range(RANKS)], 1e6
+    for step in range(STEPS):
+        at, reduced = [begin + 100] * RANKS, begin
+        for part in range(3):
+            for kernel in range(2):
+                for rank in range(RANKS):
+                    length = 1200 * random.uniform(0.99, 1.01) * (slow if rank == LATE else 1)
+                    launched(events[rank], rank, begin + 20 * (3 * part + kernel), "ampere_sgemm_128x64_nn", at[rank], length, 7)
+                    at[rank] += length
+            ready = [max(moment, reduced) for moment in at]
+            reduced = max(ready) + 400
+            for rank in range(RANKS):
+                launched(events[rank], rank, begin + 20 * (3 * part + 2), "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)", ready[rank],
+                         reduced - ready[rank], 20, **ALL_REDUCE)
+        ends = [max(moment, reduced) + 300 for moment in at]
+        for rank in range(RANKS):
+            launched(events[rank], rank, begin + 200, "adam", ends[rank] - 300, 300, 7)
+            events[rank].append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1000 + rank, "tid": 1,
+                                 "ts": begin, "dur": max(ends) - begin, "args": {}})
+        begin = max(ends) + 1
+    return written_all(folder, events, begin)
+
+
+@pytest.mark.parametrize("slow", [1.3, 2])
+def test_what_a_slow_gpu_costs_beside_reductions(slow, tmp_path):
+    truth = backward_job(tmp_path / "traces", slow) / backward_job(None)
+    jobs.commtap("import", tmp_path / "traces", "-o", tmp_path / "dumps")
+    result = jobs.document("stragglers", tmp_path / "dumps")
+    assert [one["rank"] for one in result["stragglers"]] == [LATE]
+    assert result["what_if"]["named_speedup"] == pytest.approx(truth, rel=0.1)
+    assert 1.05 < result["what_if"]["slowdown"] <= truth
