@@ -143,6 +143,9 @@ enum datatype_code import_dtype(const char *name, uint32_t *bytes) {
 
 /* ---- operations of NCCL ---------------------------------------------------------------------- */
 
+/* Rows that are no operation that a trace names. */
+enum { ROW_GROUP = 10, ROW_MEMORY_ALLOCATED = 14, ROW_MEMORY_RESERVED, ROW_KERNELS, ROW_COPIES, ROW_NCCL };
+
 /* clang-format off */
 const struct trace_call import_nccl_calls[] = {
     {"ncclAllReduce", "all_reduce", API_NCCL, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_ALLREDUCE},
@@ -155,24 +158,24 @@ const struct trace_call import_nccl_calls[] = {
     {"ncclScatter", "scatter", API_NCCL, CLASS_COLLECTIVE, FLOW_FROM_ROOT, BUSBW_SHARE},
     {"ncclSend", "send", API_NCCL, CLASS_SEND, FLOW_NONE, BUSBW_ONE},
     {"ncclRecv", "recv", API_NCCL, CLASS_RECV, FLOW_NONE, BUSBW_ONE},
-    {"ncclGroupEnd", "batch_isend_irecv", API_NCCL, CLASS_GROUP, FLOW_NONE, BUSBW_NONE},
+    [ROW_GROUP] = {"ncclGroupEnd", "batch_isend_irecv", API_NCCL, CLASS_GROUP, FLOW_NONE, BUSBW_NONE},
     {"coalesced collectives", "coalesced", API_NCCL, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_NONE},
     {"barrier", "barrier", API_NCCL, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_NONE},
     {"other collective", NULL, API_NCCL, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_NONE},
-    {"memory allocated by PyTorch", NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE},
-    {"memory reserved by PyTorch", NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE},
-    {GPU_WORK_KERNELS, NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE},
-    {GPU_WORK_COPIES, NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE},
-    {GPU_WORK_NCCL, NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE},
+    [ROW_MEMORY_ALLOCATED] = {"memory allocated by PyTorch", NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE},
+    [ROW_MEMORY_RESERVED] = {"memory reserved by PyTorch", NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE},
+    [ROW_KERNELS] = {GPU_WORK_KERNELS, NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE},
+    [ROW_COPIES] = {GPU_WORK_COPIES, NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE},
+    [ROW_NCCL] = {GPU_WORK_NCCL, NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE},
 };
 /* clang-format on */
 const size_t import_nccl_call_count = sizeof import_nccl_calls / sizeof *import_nccl_calls;
-const uint16_t import_nccl_group = sizeof import_nccl_calls / sizeof *import_nccl_calls - 8;
-const uint16_t import_memory_allocated = sizeof import_nccl_calls / sizeof *import_nccl_calls - 5;
-const uint16_t import_memory_reserved = sizeof import_nccl_calls / sizeof *import_nccl_calls - 4;
-const uint16_t import_gpu_work = sizeof import_nccl_calls / sizeof *import_nccl_calls - 3;
-const uint16_t import_gpu_copies = sizeof import_nccl_calls / sizeof *import_nccl_calls - 2;
-const uint16_t import_gpu_nccl = sizeof import_nccl_calls / sizeof *import_nccl_calls - 1;
+const uint16_t import_nccl_group = ROW_GROUP;
+const uint16_t import_memory_allocated = ROW_MEMORY_ALLOCATED;
+const uint16_t import_memory_reserved = ROW_MEMORY_RESERVED;
+const uint16_t import_gpu_work = ROW_KERNELS;
+const uint16_t import_gpu_copies = ROW_COPIES;
+const uint16_t import_gpu_nccl = ROW_NCCL;
 
 /* Letters only, small: "nccl:all_reduce" and "AllReduce" become alike. */
 static void squeeze(const char *text, char *out, size_t size) {

@@ -842,22 +842,59 @@ static int64_t batch_before(const struct rank_trace *rank, const struct annotati
     return INT64_MIN;
 }
 
-/* The messages that a launch in the annotation "nccl:coalesced" sends and receives (batch_isend_irecv): those that were
- * called since the batch before and launched nothing. Returns how many, *first on. */
+static bool is_collective_call(int call) {
+    return call >= 0 && import_nccl_calls[call].call_class == CLASS_COLLECTIVE;
+}
+
+/* Whether calls of PyTorch that launched nothing of their own may have been launched together by this kernel: a batch
+ * of messages (batch_isend_irecv), or several of the same collective. Without an annotation the kernel's name must
+ * agree. */
+static bool may_launch(const struct operation *operation, const struct call_note *note, const struct call_note *last) {
+    int call = import_nccl_call(note->told.name), kernel = import_nccl_call(operation->told->name);
+    if (note->on.thread != operation->launch->thread || note->launched || note->told.group != last->told.group)
+        return false;
+    if (is_message_call(call))
+        return is_message_call(import_nccl_call(last->told.name)) &&
+               (operation->annotation || kernel == import_nccl_call("sendrecv"));
+    return is_collective_call(call) && strcmp(note->told.name, last->told.name) == 0 &&
+           (operation->annotation || kernel == call);
+}
+
+/* The calls that a launch outside of all of them starts: those since the batch before that launched nothing. PyTorch
+ * launches what it collects in a call of its own, which some versions put into the annotation "nccl:coalesced", and
+ * which says nothing of groups or partners. Returns how many, *first on. */
 static size_t batch_of(const struct rank_trace *rank, const struct operation *operation, size_t *first) {
     const struct annotation *batch = operation->annotation;
-    if (operation->told->named || !batch || strcmp(batch->name, "nccl:coalesced") != 0)
+    if (operation->told->named || !operation->launch || (batch && strcmp(batch->name, "nccl:coalesced") != 0))
         return 0;
-    int64_t since = batch_before(rank, batch);
+    int64_t since = batch ? batch_before(rank, batch) : INT64_MIN;
     size_t end = begun_before(rank->notes.items, rank->notes.count, sizeof *rank->notes.items, operation->launch);
     for (*first = end; *first > 0; --*first) {
         const struct call_note *note = &rank->notes.items[*first - 1];
-        if (note->on.thread != operation->launch->thread || note->on.start_ns < since || note->launched ||
-            note->told.group != rank->notes.items[end - 1].told.group ||
-            !is_message_call(import_nccl_call(note->told.name)))
+        if (note->on.start_ns < since || !may_launch(operation, note, &rank->notes.items[end - 1]))
             break;
     }
     return end - *first;
+}
+
+/* Several of the same collective in one launch: one operation with the bytes of all. */
+static bool add_coalesced(struct kineto *kineto, struct trace *trace, struct rank_trace *rank, uint32_t cycle,
+                          const struct operation *operation, size_t first, size_t count) {
+    struct operation last = *operation;
+    struct trace_event event;
+    enum dropped lacks;
+    last.told = &rank->notes.items[first + count - 1].told;
+    if (!read_operation(kineto, trace, rank, &last, import_nccl_call(last.told->name), cycle, &event, &lacks))
+        return false;
+    for (size_t i = first; i < first + count; i++) {
+        const struct told *told = &rank->notes.items[i].told;
+        rank->notes.items[i].launched = true;
+        if (lacks != DROPPED_REASONS || i == first + count - 1)
+            continue;
+        uint64_t bytes = told_bytes(told, NULL, event.call, trace->communicators[event.communicator].size);
+        event.bytes = bytes == BYTES_UNKNOWN || event.bytes == BYTES_UNKNOWN ? BYTES_UNKNOWN : event.bytes + bytes;
+    }
+    return lacks != DROPPED_REASONS ? drop_operation(kineto, rank, operation->kernel, lacks) : trace_add(trace, &event);
 }
 
 /* Messages that run together keep what they are; their time is the group's. */
@@ -891,14 +928,37 @@ static bool add_batch(struct kineto *kineto, struct trace *trace, struct rank_tr
     return count == 1 || trace_add(trace, &group);
 }
 
+/* A kernel of which nothing but its name is known may be anything that its rank does: where that uses several process
+ * groups it is of no certain one, and where it sends messages a kernel that does so is no certain collective. */
+static enum dropped says_too_little(const struct kineto *kineto, const struct rank_trace *rank,
+                                    const struct operation *operation) {
+    size_t groups = 0;
+    if (operation->told->named || operation->annotation || rank->notes.count == 0)
+        return DROPPED_REASONS;
+    for (size_t i = 0; i < kineto->groups.communicator_count; i++)
+        groups += kineto->groups.communicators[i].size > 0;
+    if (groups > 1)
+        return DROPPED_GROUP;
+    if (import_nccl_call(operation->told->name) != import_nccl_call("sendrecv"))
+        return DROPPED_REASONS;
+    for (size_t i = 0; i < rank->notes.count; i++)
+        if (is_message_call(import_nccl_call(rank->notes.items[i].told.name)))
+            return DROPPED_KIND;
+    return DROPPED_REASONS;
+}
+
 static bool add_kernel_operation(struct kineto *kineto, struct trace *trace, struct rank_trace *rank, uint32_t cycle,
                                  const struct kernel *kernel) {
     struct operation operation = look_up(rank, kernel);
     size_t first, count = batch_of(rank, &operation, &first);
-    if (count > 0)
+    if (count > 0 && is_message_call(import_nccl_call(rank->notes.items[first].told.name)))
         return add_batch(kineto, trace, rank, cycle, &operation, first, count);
+    if (count > 0)
+        return add_coalesced(kineto, trace, rank, cycle, &operation, first, count);
     struct trace_event event;
-    enum dropped lacks;
+    enum dropped lacks = says_too_little(kineto, rank, &operation);
+    if (lacks != DROPPED_REASONS)
+        return drop_operation(kineto, rank, kernel, lacks);
     if (!read_operation(kineto, trace, rank, &operation, -1, cycle, &event, &lacks))
         return false;
     return lacks != DROPPED_REASONS ? drop_operation(kineto, rank, kernel, lacks) : trace_add(trace, &event);
