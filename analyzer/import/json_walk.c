@@ -194,8 +194,9 @@ bool json_walk(struct import_source *source, json_piece take, void *context, str
     skip_blanks(&walker);
     bool done = walker.next == '['   ? walk_array(&walker, NULL)
                 : walker.next == '{' ? walk_object(&walker)
-                : walker.next < 0    ? fail(&walker, "the file is empty")
-                                     : fail(&walker, "neither an array nor an object of JSON");
+                : walker.next < 0
+                    ? fail(&walker, "the file is empty")
+                    : fail(&walker, "neither an array nor an object of JSON, nor a pickle of protocol 2 or later");
     if (done) {
         skip_blanks(&walker);
         if (walker.next >= 0 || source_error(source))
