@@ -256,7 +256,8 @@ struct stretches {
 };
 
 static uint32_t part_of(const struct replay *replay, size_t node, const struct what_if_mend *mend) {
-    return replay->nodes[node].segment / (mend->collectives > 0 ? mend->collectives : 1);
+    unsigned collectives = mend->collectives > 0 ? mend->collectives : 1;
+    return (replay->nodes[node].segment + collectives - mend->begin) / collectives;
 }
 
 static bool list_stretches(struct stretches *stretches, const struct what_if_basis *basis, const uint32_t *peers,

@@ -84,6 +84,7 @@ struct what_if_mend {
     const size_t *dumps;
     size_t count;
     unsigned collectives; /* the run is looked at in parts of so many segments (replay.h); 0 is 1 */
+    unsigned begin;       /* below that: parts begin with segments that leave it as the remainder */
     double now_and_then;  /* 0: their own work becomes that of their peers: their k-th shortest part takes what the
                              median of the peers takes for theirs. Else only parts in which a rank takes more than this
                              many times the median of all peers are mended, down to that median. */

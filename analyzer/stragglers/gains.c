@@ -32,6 +32,7 @@ static double mended(const struct straggler_analysis *analysis, const struct wha
         STRAGGLER_ROTATING) { /* noise stays: only what is nearer to the slow turns than to the rest */
         mend.now_and_then = 1 + (straggler->slowdown_ratio - 1) / 2;
         mend.collectives = straggler->part_collectives;
+        mend.begin = straggler->part_begin;
     }
     return what_if_mended(basis, &peers, &mend);
 }

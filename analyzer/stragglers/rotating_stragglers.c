@@ -324,6 +324,7 @@ static void describe_rotation(struct rotating_work *work, size_t depth, unsigned
     rotating->confidence = confidence;
     rotating->extra_ns = extra;
     rotating->width = width;
+    rotating->begin = table->begin;
     rotating->rows = table->rows;
     count_slowest(work, depth, rotating);
 }
@@ -383,6 +384,7 @@ static struct rotating_table add_periods(const struct rotating_table *table, uns
     struct rotating_table added = *table;
     added.self_ns = sums;
     added.rows = 0;
+    added.begin = begin;
     for (size_t row = 0; row + period <= table->rows; row++) {
         if (table->numbers[row] % period != begin ||
             table->numbers[row + period - 1] - table->numbers[row] != period - 1)

@@ -39,6 +39,7 @@ struct rotating_table {
     const uint32_t *numbers;            /* per row */
     const uint32_t *class_of, *host_of; /* per column */
     size_t host_count;
+    unsigned begin; /* where rows hold several collectives: number of the first of these modulo how many they are */
 };
 
 struct rotating {
@@ -46,6 +47,7 @@ struct rotating {
     double lead_ns;    /* per collective, how far the slowest lies above the next ones in rows in which it stands out */
     double extra_ns;   /* the excess of the mean collective */
     unsigned width;    /* collectives that were taken together */
+    unsigned begin;    /* ... and the number of the first of them modulo that */
     size_t rows;       /* of so many */
     size_t stood_out;  /* rows in which a rank stands out */
     double ratio;      /* in these, its self time / median of its rank class */

@@ -59,6 +59,7 @@ struct straggler {
     size_t batches;
     size_t parts, stood_out;   /* rotating: parts of the run looked at; of them, with a rank that stands out */
     unsigned part_collectives; /* rotating: collectives in one part */
+    unsigned part_begin;       /* rotating: number of a part's first collective modulo that */
     bool at_times;             /* a rank: slow in `when` only, and not in most batches */
     struct rank_leads when;
     uint32_t communicator; /* of ranks that are slow together: the one that is theirs alone, NOWHERE without */

@@ -73,6 +73,7 @@ static void name_rotating(struct verdicts *verdicts, const struct rotating_input
                                   .extra_ns = ns_clamped(rotating->lead_ns * (double)count),
                                   .parts = rotating->rows,
                                   .part_collectives = rotating->width,
+                                  .part_begin = rotating->begin,
                                   .stood_out = rotating->stood_out};
     for (size_t c = 0; c < input->table.columns; c++) {
         size_t dump = batches->dumps[input->columns[c]];

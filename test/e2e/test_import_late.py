@@ -128,8 +128,9 @@ def test_a_collective_right_behind_a_kernel_needed_it(gaps, follows, tmp_path):
     assert (found[0]["what_if_speedup"] == pytest.approx(truth, rel=0.03)) == follows
 
 
-def backward_job(folder, slow=1.0):
-    """Kernels one right after the other, a reduction beside them after every second one, and one that needs them all."""
+def backward_job(folder, slow=lambda rank, step: 1, first=1):
+    """Kernels one right after the other, a reduction beside them after every second one, and one that needs them all.
+    `first`: PyTorch's number of the first reduction."""
     random.seed(7)
     events, begin = [[] for _ in range(RANKS)], 1e6
     for step in range(STEPS):
@@ -137,14 +138,14 @@ def backward_job(folder, slow=1.0):
         for part in range(3):
             for kernel in range(2):
                 for rank in range(RANKS):
-                    length = 1200 * random.uniform(0.99, 1.01) * (slow if rank == LATE else 1)
+                    length = 1200 * random.uniform(0.99, 1.01) * slow(rank, step)
                     launched(events[rank], rank, begin + 20 * (3 * part + kernel), "ampere_sgemm_128x64_nn", at[rank], length, 7)
                     at[rank] += length
             ready = [max(moment, reduced) for moment in at]
             reduced = max(ready) + 400
             for rank in range(RANKS):
                 launched(events[rank], rank, begin + 20 * (3 * part + 2), "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)", ready[rank],
-                         reduced - ready[rank], 20, **ALL_REDUCE)
+                         reduced - ready[rank], 20, **ALL_REDUCE, Seq=first + 3 * step + part)
         ends = [max(moment, reduced) + 300 for moment in at]
         for rank in range(RANKS):
             launched(events[rank], rank, begin + 200, "adam", ends[rank] - 300, 300, 7)
@@ -156,9 +157,19 @@ def backward_job(folder, slow=1.0):
 
 @pytest.mark.parametrize("slow", [1.3, 2])
 def test_what_a_slow_gpu_costs_beside_reductions(slow, tmp_path):
-    truth = backward_job(tmp_path / "traces", slow) / backward_job(None)
+    truth = backward_job(tmp_path / "traces", lambda rank, step: slow if rank == LATE else 1) / backward_job(None)
     jobs.commtap("import", tmp_path / "traces", "-o", tmp_path / "dumps")
     result = jobs.document("stragglers", tmp_path / "dumps")
     assert [one["rank"] for one in result["stragglers"]] == [LATE]
     assert result["what_if"]["named_speedup"] == pytest.approx(truth, rel=0.1)
     assert 1.05 < result["what_if"]["slowdown"] <= truth
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_what_turns_cost_wherever_steps_begin(first, tmp_path):
+    """In each step another rank is slow: parts of the run are steps, whatever number a step's first reduction has."""
+    truth = backward_job(tmp_path / "traces", lambda rank, step: 1.4 if rank == step % RANKS else 1, first) / backward_job(None)
+    jobs.commtap("import", tmp_path / "traces", "-o", tmp_path / "dumps")
+    result = jobs.document("stragglers", tmp_path / "dumps")
+    assert [one["kind"] for one in result["stragglers"]] == ["rotating"]
+    assert result["stragglers"][0]["what_if_speedup"] == pytest.approx(truth, rel=0.1)
