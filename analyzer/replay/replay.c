@@ -26,7 +26,9 @@ int64_t replay_length(const struct replay *replay, const int64_t *ends) {
 
 struct running {
     int64_t *entered; /* per node */
+    int64_t *left;    /* per node */
     int64_t *ready;   /* per flow: all that had ended */
+    int64_t *others;  /* per flow: all of it that is no piece of a GPU's work */
     int64_t *come;    /* per link: its last member */
     int64_t *ends;    /* per span: the last leaving */
 };
@@ -44,22 +46,40 @@ static int64_t leave(const struct replay *replay, const struct running *run, uin
     return over > late ? over : late;
 }
 
+/* When all has ended that a node needs of its own flow. */
+static int64_t ready_for(const struct replay *replay, const struct running *run, uint32_t node) {
+    uint32_t flow = replay->nodes[node].flow;
+    if (!replay->behind || replay->behind[node] == NOWHERE)
+        return run->ready[flow];
+    int64_t others = run->others[flow], piece = run->left[replay->behind[node]];
+    return replay->behind[node] != node && piece > others ? piece : others;
+}
+
+static void end_node(const struct replay *replay, const struct running *run, uint32_t node, int64_t tail_ns) {
+    uint32_t flow = replay->nodes[node].flow;
+    int64_t left = leave(replay, run, node, tail_ns), *end = &run->ends[replay->span_of[flow]];
+    run->left[node] = left;
+    run->ready[flow] = left > run->ready[flow] ? left : run->ready[flow];
+    if (replay->nodes[node].kind != REPLAY_KERNELS && left > run->others[flow])
+        run->others[flow] = left;
+    *end = left > *end ? left : *end;
+}
+
 static int64_t run_through(const struct replay *replay, const struct running *run, const int64_t *work_ns,
                            const int64_t *tail_ns) {
     memcpy(run->ready, replay->flow_start, replay->flow_count * sizeof *run->ready);
+    memcpy(run->others, replay->flow_start, replay->flow_count * sizeof *run->others);
     for (uint32_t l = 0; l < replay->link_count; l++)
         run->come[l] = INT64_MIN;
     for (uint32_t s = 0; s < replay->span_count; s++)
         run->ends[s] = replay->spans[s].from;
     for (size_t i = 0; i < 2 * replay->node_count; i++) {
-        uint32_t node = replay->order[i] >> 1, flow = replay->nodes[node].flow;
+        uint32_t node = replay->order[i] >> 1;
         if (replay->order[i] & 1) {
-            int64_t left = leave(replay, run, node, tail_ns[node]), *end = &run->ends[replay->span_of[flow]];
-            run->ready[flow] = left > run->ready[flow] ? left : run->ready[flow];
-            *end = left > *end ? left : *end;
+            end_node(replay, run, node, tail_ns[node]);
             continue;
         }
-        int64_t entered = run->entered[node] = add_ns(run->ready[flow], work_ns[node]);
+        int64_t entered = run->entered[node] = add_ns(ready_for(replay, run, node), work_ns[node]);
         for (uint32_t g = replay->gives_first[node]; g < replay->gives_first[node + 1]; g++)
             if (entered > run->come[replay->gives[g]])
                 run->come[replay->gives[g]] = entered;
@@ -69,13 +89,17 @@ static int64_t run_through(const struct replay *replay, const struct running *ru
 
 int64_t replay_run(const struct replay *replay, const int64_t *work_ns, const int64_t *tail_ns) {
     struct running run = {.entered = malloc((replay->node_count + 1) * sizeof *run.entered),
+                          .left = malloc((replay->node_count + 1) * sizeof *run.left),
+                          .others = malloc((replay->flow_count + 1) * sizeof *run.others),
                           .ready = malloc((replay->flow_count + 1) * sizeof *run.ready),
                           .come = malloc((replay->link_count + 1u) * sizeof *run.come),
                           .ends = malloc((replay->span_count + 1u) * sizeof *run.ends)};
     int64_t wall = -1;
-    if (run.entered && run.ready && run.come && run.ends)
+    if (run.entered && run.left && run.others && run.ready && run.come && run.ends)
         wall = replay->node_count > 0 ? run_through(replay, &run, work_ns, tail_ns) : 1;
     free(run.entered);
+    free(run.left);
+    free(run.others);
     free(run.ready);
     free(run.come);
     free(run.ends);
@@ -114,6 +138,7 @@ void replay_free(struct replay *replay) {
     free(replay->link_from);
     free(replay->link_to);
     free(replay->order);
+    free(replay->behind);
     free(replay->flow_start);
     free(replay->spans);
     free(replay->span_of);

@@ -18,6 +18,8 @@
  * member: that one needs another one there is learnt from all of its kind (replay_relays.c). MPI_Finalize needs all,
  * where nobody left it before the last one came.
  *
+ * A collective that lay ready behind another one needs, of what its GPU worked beside that, what the others' needed.
+ *
  * Orders on a flow stay as recorded: what is not recorded there (other threads, work on a GPU that no communication
  * follows) is own work of what comes next. But where records are missing, nothing goes on: a flow lies within one
  * stretch of the covered time, each stretch is replayed for itself, and the time that all takes is the sum of theirs.
@@ -64,6 +66,8 @@ struct replay {
     int64_t *late_tail_ns;               /* of this, what would remain to a Wait entered late */
     uint32_t *gives, *takes;             /* links that wait for a node, and that it waits for: */
     uint32_t *gives_first, *takes_first; /* node n's are [first[n], first[n + 1]) */
+    uint32_t *behind; /* per node: the last piece of its GPU's work that it needs beside all else that had ended;
+                         itself: none; NOWHERE: all of them. NULL: all nodes need all */
     uint32_t link_count;
     uint32_t *link_from, *link_to; /* dumps of a message's sender and receiver; NOWHERE for collectives */
     uint64_t linked;               /* nodes that wait for others or are waited for */

@@ -366,7 +366,7 @@ bool replay_finish(struct replay *replay, struct replay_build *build) {
         done &= !build->gathered[w].no_memory;
     done = done && replay_join_nodes(replay, build) && replay_join_links(replay, build);
     replay_drop(build);
-    done = done && replay_order(replay) && replay_measure_tails(replay);
+    done = done && replay_order(replay) && replay_find_behind(replay) && replay_measure_tails(replay);
     replay->wall_ns = done ? replay_length(replay, NULL) : 1;
     return done;
 }

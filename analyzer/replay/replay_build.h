@@ -2,9 +2,9 @@
  *
  * What the parts of the replay share while it is made.
  * Lives here: nodes and links as gathered, worker by worker, and the stages from there: who hands data on
- * (replay_relays.c), one graph (replay_graph.c), an order in which it can be gone through (replay_order.c), what is
- * left of each node once all it needs is there (replay_tails.c). Must not live here: anything that is left when the
- * replay is made (replay.h).
+ * (replay_relays.c), one graph (replay_graph.c), an order in which it can be gone through (replay_order.c), what
+ * launches that lay ready needed (replay_behind.c), what is left of each node once all it needs is there
+ * (replay_tails.c). Must not live here: anything that is left when the replay is made (replay.h).
  */
 #ifndef COMMTAP_REPLAY_REPLAY_BUILD_H
 #define COMMTAP_REPLAY_REPLAY_BUILD_H
@@ -110,6 +110,11 @@ bool replay_find_relays(struct replay_build *build);
 
 /* Own work before every node, and an order that respects every link (replay_order.c). */
 bool replay_order(struct replay *replay);
+
+/* Which of its GPU's pieces of work a collective needs that began as soon as its stream was free: while it lay ready
+ * the GPU worked on beside what was on the stream, on a rank that waits more than on others. It needs no more than had
+ * ended before it on any rank with as many pieces (replay_behind.c). */
+bool replay_find_behind(struct replay *replay);
 
 /* Tails of all nodes, also of Waits as they would be if entered late (replay_tails.c). */
 bool replay_measure_tails(struct replay *replay);

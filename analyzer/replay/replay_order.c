@@ -17,9 +17,10 @@ static int compare_endings(const void *a, const void *b) {
     return (left->node > right->node) - (left->node < right->node);
 }
 
-/* What began right behind a kernel needed it. */
+/* What began right behind a kernel needed it, and a launch right behind another one lay on its stream. */
 static bool ends_before(const struct replay_node *ending, const struct replay_node *entering) {
-    bool rounded = ending->kind == REPLAY_KERNELS || entering->kind == REPLAY_KERNELS;
+    bool rounded =
+        ending->kind == REPLAY_KERNELS || entering->kind == REPLAY_KERNELS || (ending->launch && entering->launch);
     return ending->leave - (rounded ? TRACE_ROUNDED_NS : 0) <= entering->enter;
 }
 

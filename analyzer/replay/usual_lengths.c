@@ -129,7 +129,8 @@ static bool usual_quantiles(const struct lengths *l, size_t first, size_t end, c
         }
         if (others == 0)
             return false;
-        usual[q] = median_int64(l->of_ranks, others);
+        int64_t length = median_int64(l->of_ranks, others);
+        usual[q] = length > 0 ? length : 0; /* times that are rounded give next to no work a sign */
     }
     return true;
 }

@@ -13,6 +13,7 @@
 #include "analyzer/base/hash.h"
 #include "analyzer/base/radix_sort.h"
 #include "analyzer/base/statistics.h"
+#include "analyzer/replay/usual_kernels.h"
 #include "analyzer/replay/usual_lengths.h"
 #include "analyzer/replay/usual_work.h"
 
@@ -238,15 +239,15 @@ bool what_if_measure_slowdown(struct what_if *what_if, const struct what_if_basi
 
 /* ---- somebody mended ------------------------------------------------------------------------- */
 
-/* What of a node is its rank's own work. */
-static int64_t own_work(const struct replay *replay, size_t node) {
-    return add_ns(replay->work_ns[node], replay_is_work(replay->nodes[node].kind) ? replay->tail_ns[node] : 0);
+/* Whether a node's tail is own work that is looked at stretch by stretch. */
+static bool tail_counts(const struct replay *replay, size_t node, bool by_number) {
+    enum replay_kind kind = (enum replay_kind)replay->nodes[node].kind;
+    return replay_is_work(kind) && !(by_number && kind == REPLAY_KERNELS);
 }
 
-static void scale_node(struct durations *durations, const struct replay *replay, size_t node, double factor) {
-    durations->work[node] = ns_clamped((double)durations->work[node] * factor);
-    if (replay_is_work(replay->nodes[node].kind))
-        durations->tail[node] = ns_clamped((double)durations->tail[node] * factor);
+/* What of a node is its rank's own work, pieces that are compared by their number (usual_kernels.h) left out. */
+static int64_t own_work(const struct replay *replay, size_t node, bool by_number) {
+    return add_ns(replay->work_ns[node], tail_counts(replay, node, by_number) ? replay->tail_ns[node] : 0);
 }
 
 /* Those of one dump lie side by side, by part. */
@@ -255,14 +256,23 @@ struct stretches {
     size_t count;
 };
 
+/* What mending needs room for. */
+struct mending {
+    struct durations durations;
+    struct stretches stretches;
+    bool *mended;    /* per dump */
+    bool *by_number; /* per dump: its GPU's pieces of work are compared with its peers' one by one */
+};
+
 static uint32_t part_of(const struct replay *replay, size_t node, const struct what_if_mend *mend) {
     unsigned collectives = mend->collectives > 0 ? mend->collectives : 1;
     return (replay->nodes[node].segment + collectives - mend->begin) / collectives;
 }
 
-static bool list_stretches(struct stretches *stretches, const struct what_if_basis *basis, const uint32_t *peers,
+static bool list_stretches(struct mending *m, const struct what_if_basis *basis, const uint32_t *peers,
                            const struct what_if_mend *mend) {
     const struct replay *replay = basis->replay;
+    struct stretches *stretches = &m->stretches;
     stretches->count = 0;
     for (size_t d = 0; d < replay->dump_count; d++)
         for (size_t n = replay->first[d]; n < replay->first[d + 1]; n++) {
@@ -271,8 +281,9 @@ static bool list_stretches(struct stretches *stretches, const struct what_if_bas
                 stretches->items[stretches->count++] =
                     (struct work_stretch){.part = part, .peers = peers[d], .dump = (uint32_t)d, .usual_ns = -1};
             struct work_stretch *stretch = &stretches->items[stretches->count - 1];
-            stretch->own_ns = add_ns(stretch->own_ns, own_work(replay, n));
-            stretch->hidden_ns = add_ns(stretch->hidden_ns, work_kinds_hidden(&basis->work, n));
+            stretch->own_ns = add_ns(stretch->own_ns, own_work(replay, n, m->by_number[d]));
+            if (!m->by_number[d]) /* else all of its GPU's work is on record */
+                stretch->hidden_ns = add_ns(stretch->hidden_ns, work_kinds_hidden(&basis->work, n));
             stretch->shape = (uint32_t)hash_mix(hash_scramble(stretch->shape), replay->nodes[n].before);
         }
     return stretches->count > 0;
@@ -311,17 +322,22 @@ static bool cut_peaks(const struct stretches *stretches, const bool *mended, dou
     return done;
 }
 
-/* What mending needs room for. */
-struct mending {
-    struct durations durations;
-    struct stretches stretches;
-    bool *mended; /* per dump */
-};
+/* Node by node. */
+static void scale_part(struct mending *m, struct usual_work *usual, size_t dump, size_t from, size_t to, double share,
+                       double factor) {
+    for (size_t n = from; n < to; n++) {
+        if (share > 0)
+            m->durations.work[n] = ns_clamped((double)m->durations.work[n] * (1 - share * usual_work_share(usual, n)));
+        m->durations.work[n] = ns_clamped((double)m->durations.work[n] * factor);
+        if (tail_counts(usual->replay, n, m->by_number[dump]))
+            m->durations.tail[n] = ns_clamped((double)m->durations.tail[n] * factor);
+    }
+}
 
 /* Takes what a part is to be shorter by from where it takes longer than its peers do, and only what is left of it from
  * all of its work alike: before another call it would hold up others. [from, to): its nodes. */
-static void mend_part(struct durations *durations, struct usual_work *usual, const struct work_stretch *stretch,
-                      size_t from, size_t to) {
+static void mend_part(struct mending *m, struct usual_work *usual, const struct work_stretch *stretch, size_t from,
+                      size_t to) {
     int64_t saved = stretch->own_ns - stretch->usual_ns;
     int64_t excess = saved > 0 ? usual_work_excess(usual, from, to) : 0;
     if (excess > stretch->own_ns) /* wrong clocks make work negative */
@@ -329,14 +345,10 @@ static void mend_part(struct durations *durations, struct usual_work *usual, con
     double share = excess > saved ? (double)saved / (double)excess : 1;
     int64_t rest = stretch->own_ns - excess;
     double factor = excess > 0 && excess >= saved ? 1 : rest > 0 ? (double)stretch->usual_ns / (double)rest : 0;
-    for (size_t n = from; n < to; n++) {
-        if (excess > 0)
-            durations->work[n] = ns_clamped((double)durations->work[n] * (1 - share * usual_work_share(usual, n)));
-        scale_node(durations, usual->replay, n, factor);
-    }
+    scale_part(m, usual, stretch->dump, from, to, excess > 0 ? share : 0, factor);
 }
 
-static void mend_dump(struct durations *durations, struct usual_work *usual, const struct work_stretch *stretch,
+static void mend_dump(struct mending *m, struct usual_work *usual, const struct work_stretch *stretch,
                       const struct what_if_mend *mend) {
     const struct replay *replay = usual->replay;
     size_t end = replay->first[stretch->dump + 1];
@@ -344,7 +356,7 @@ static void mend_dump(struct durations *durations, struct usual_work *usual, con
         for (to = n; to < end && part_of(replay, to, mend) == stretch->part; to++)
             ;
         if (stretch->usual_ns >= 0 && stretch->own_ns > 0)
-            mend_part(durations, usual, stretch, n, to);
+            mend_part(m, usual, stretch, n, to);
     }
 }
 
@@ -359,7 +371,7 @@ static bool mend_stretches(struct mending *m, const struct what_if_basis *basis,
             continue;
         if (mend->now_and_then <= 0) /* who is slow now and then is, on the whole, as fast before every call */
             usual_work_of(&usual, items[i].dump);
-        mend_dump(&m->durations, &usual, &items[i], mend);
+        mend_dump(m, &usual, &items[i], mend);
     }
     usual_work_free(&usual);
     return done;
@@ -368,13 +380,16 @@ static bool mend_stretches(struct mending *m, const struct what_if_basis *basis,
 static bool mending_begin(struct mending *mending, const struct replay *replay) {
     size_t room = (replay->node_count > replay->dump_count ? replay->node_count : replay->dump_count) + 1;
     *mending = (struct mending){.stretches.items = calloc(room, sizeof *mending->stretches.items),
-                                .mended = calloc(replay->dump_count + 1, sizeof *mending->mended)};
-    return durations_copy(&mending->durations, replay) && mending->stretches.items && mending->mended;
+                                .mended = calloc(replay->dump_count + 1, sizeof *mending->mended),
+                                .by_number = calloc(replay->dump_count + 1, sizeof *mending->by_number)};
+    return durations_copy(&mending->durations, replay) && mending->stretches.items && mending->mended &&
+           mending->by_number;
 }
 
 static void mending_end(struct mending *mending) {
     free(mending->stretches.items);
     free(mending->mended);
+    free(mending->by_number);
     durations_free(&mending->durations);
 }
 
@@ -383,22 +398,38 @@ static void mark_mended(struct mending *m, const struct what_if_mend *mend) {
         m->mended[mend->dumps[i]] = true;
 }
 
+/* What those who are to be mended take where they are like their peers. */
+static bool find_usual(struct mending *m, const struct what_if_basis *basis, const uint32_t *peers,
+                       const struct what_if_mend *mend, bool *found) {
+    const struct replay *replay = basis->replay;
+    return usual_kernels_find(replay, peers, m->mended, m->durations.tail, m->by_number) &&
+           (!(*found = list_stretches(m, basis, peers, mend)) ||
+            usual_lengths_find(m->stretches.items, m->stretches.count, m->mended, replay->dump_count, found));
+}
+
+/* Before it is asked of other peers. */
+static void forget_numbers(struct mending *m, const struct replay *replay) {
+    memcpy(m->durations.tail, replay->tail_ns, replay->node_count * sizeof *m->durations.tail);
+    memset(m->by_number, 0, replay->dump_count * sizeof *m->by_number);
+}
+
 static bool mend_ranks(struct mending *m, const struct what_if_basis *basis, const struct what_if_peers *peers,
                        const struct what_if_mend *mend) {
     const uint32_t *among = peers->classes;
-    struct stretches *stretches = &m->stretches;
-    size_t dumps = basis->replay->dump_count;
-    bool found = list_stretches(stretches, basis, among, mend), done = true;
+    bool found, done;
     mark_mended(m, mend);
-    if (found && mend->now_and_then > 0) {
-        done = cut_peaks(stretches, m->mended, mend->now_and_then);
-    } else if (found) {
-        done = usual_lengths_find(stretches->items, stretches->count, m->mended, dumps, &found);
+    if (mend->now_and_then > 0) {
+        found = list_stretches(m, basis, among, mend);
+        done = !found || cut_peaks(&m->stretches, m->mended, mend->now_and_then);
+    } else {
+        done = find_usual(m, basis, among, mend, &found);
         if (done && !found) { /* a whole rank class */
             among = peers->comparison_groups;
-            done = list_stretches(stretches, basis, among, mend) &&
-                   usual_lengths_find(stretches->items, stretches->count, m->mended, dumps, &found);
+            forget_numbers(m, basis->replay);
+            done = find_usual(m, basis, among, mend, &found);
         }
+        if (!found)
+            forget_numbers(m, basis->replay);
     }
     return done && (!found || mend_stretches(m, basis, among, mend));
 }

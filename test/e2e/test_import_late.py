@@ -33,11 +33,12 @@ def launched(events, rank, at, name, start, length, stream, **arguments):
                 "args": {"device": 0, "stream": stream, "correlation": number, **arguments}}]
 
 
-def written_all(folder, events, end):
+def written_all(folder, events, end, hosts=None):
+    """`hosts`: the names of theirs, rank by rank, as PyTorch puts them in front of its files' names."""
     if folder:
         folder.mkdir()
         for rank in range(RANKS):
-            written(folder / f"rank-{rank}.json", rank, events[rank])
+            written(folder / (f"{hosts[rank]}_{4000 + rank}.1735701633948.pt.trace.json" if hosts else f"rank-{rank}.json"), rank, events[rank])
     return end - 1e6
 
 
@@ -128,7 +129,7 @@ def test_a_collective_right_behind_a_kernel_needed_it(gaps, follows, tmp_path):
     assert (found[0]["what_if_speedup"] == pytest.approx(truth, rel=0.03)) == follows
 
 
-def backward_job(folder, slow=lambda rank, step: 1, first=1):
+def backward_job(folder, slow=lambda rank, step: 1, first=1, hosts=None):
     """Kernels one right after the other, a reduction beside them after every second one, and one that needs them all.
     `first`: PyTorch's number of the first reduction."""
     random.seed(7)
@@ -152,7 +153,34 @@ def backward_job(folder, slow=lambda rank, step: 1, first=1):
             events[rank].append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1000 + rank, "tid": 1,
                                  "ts": begin, "dur": max(ends) - begin, "args": {}})
         begin = max(ends) + 1
-    return written_all(folder, events, begin)
+    return written_all(folder, events, begin, hosts)
+
+
+def small_kernels_job(folder, each=12, steps=100):
+    """Twenty kernels of 40 us a step, a reduction beside them after every second one; the late host launches one in `each` us."""
+    random.seed(7)
+    events, begins = [[] for _ in range(RANKS)], [1e6] * RANKS
+    for step in range(steps):
+        calls, at, reduced = [begin + 100 for begin in begins], [begin + 100 for begin in begins], max(begins)
+        for part in range(10):
+            for kernel in range(2):
+                for rank in range(RANKS):
+                    calls[rank] += each if rank == LATE else 12
+                    start, length = max(at[rank], calls[rank] + 5), 40 * random.uniform(0.99, 1.01)
+                    launched(events[rank], rank, calls[rank], "ampere_sgemm_128x64_nn", start, length, 7)
+                    at[rank] = start + length
+            ready = [max(at[rank], calls[rank] + 20, reduced) for rank in range(RANKS)]
+            reduced = max(ready) + 15
+            for rank in range(RANKS):
+                launched(events[rank], rank, calls[rank] + 10, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)", ready[rank],
+                         reduced - ready[rank], 20, **ALL_REDUCE)
+        for rank in range(RANKS):
+            end = max(at[rank], reduced) + 60
+            launched(events[rank], rank, calls[rank] + 20, "adam", end - 60, 60, 7)
+            events[rank].append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1000 + rank, "tid": 1,
+                                 "ts": begins[rank], "dur": end - begins[rank], "args": {}})
+            begins[rank] = end + 1
+    return written_all(folder, events, max(begins))
 
 
 @pytest.mark.parametrize("slow", [1.3, 2])
@@ -161,7 +189,7 @@ def test_what_a_slow_gpu_costs_beside_reductions(slow, tmp_path):
     jobs.commtap("import", tmp_path / "traces", "-o", tmp_path / "dumps")
     result = jobs.document("stragglers", tmp_path / "dumps")
     assert [one["rank"] for one in result["stragglers"]] == [LATE]
-    assert result["what_if"]["named_speedup"] == pytest.approx(truth, rel=0.1)
+    assert result["what_if"]["named_speedup"] == pytest.approx(truth, rel=0.02)
     assert 1.05 < result["what_if"]["slowdown"] <= truth
 
 
@@ -173,3 +201,23 @@ def test_what_turns_cost_wherever_steps_begin(first, tmp_path):
     result = jobs.document("stragglers", tmp_path / "dumps")
     assert [one["kind"] for one in result["stragglers"]] == ["rotating"]
     assert result["stragglers"][0]["what_if_speedup"] == pytest.approx(truth, rel=0.1)
+
+
+@pytest.mark.parametrize("slow", [1.2, 1.6])
+def test_a_slow_host_beside_reductions(slow, tmp_path):
+    """Whoever waits works on meanwhile: what lies between two reductions is not the same on all ranks."""
+    truth = backward_job(tmp_path / "traces", lambda rank, step: slow if rank > 1 else 1, hosts=["a", "a", "b", "b"]) / backward_job(None)
+    jobs.commtap("import", tmp_path / "traces", "-o", tmp_path / "dumps")
+    result = jobs.document("stragglers", tmp_path / "dumps")
+    assert [(one["kind"], one["host"], one["ranks"]) for one in result["stragglers"]] == [("host", "b", [2, 3])]
+    assert result["stragglers"][0]["what_if_speedup"] == pytest.approx(truth, rel=0.02)
+    assert "hidden" not in [one["code"] for one in jobs.document("report", tmp_path / "dumps")["findings"]]
+
+
+def test_a_host_that_launches_all_late(tmp_path):
+    """Kernels shorter than their launches: the others' reductions lie ready behind the ones that wait."""
+    truth = small_kernels_job(tmp_path / "traces", 60) / small_kernels_job(None)
+    jobs.commtap("import", tmp_path / "traces", "-o", tmp_path / "dumps")
+    result = jobs.document("stragglers", tmp_path / "dumps")
+    assert [one["rank"] for one in result["stragglers"]] == [LATE]
+    assert 0.87 * truth < result["stragglers"][0]["what_if_speedup"] <= truth  # what began behind a short reduction may have needed it
