@@ -360,12 +360,12 @@ void findings_add_stragglers(struct findings *findings, const struct straggler_a
     add_hidden(findings, analysis);
     add_late_finalize(findings, analysis);
     add_once_away(findings, analysis, start_ns);
-    if (analysis->judgement == JUDGED_TOO_SHORT)
+    if (analysis->judgement == JUDGED_TOO_SHORT) /* 10 ms: BATCH_NS_LEAST */
         findings_add(findings, FINDING_TOO_SHORT,
-                     "too short to judge who is slow: the ranks can be compared in %zu stretch%s of work from one "
-                     "collective or message to the next, %d are needed (a step has one or more, the first does not "
-                     "count).",
-                     analysis->batches, analysis->batches == 1 ? "" : "es", TIME_BATCHES_MIN);
+                     "too short to judge who is slow: the ranks can be compared in %zu part%s of the run of 10 ms or "
+                     "more, of one collective or message each at least, %d are needed (what comes before the first "
+                     "does not count).",
+                     analysis->batches, analysis->batches == 1 ? "" : "s", TIME_BATCHES_MIN);
     else if (analysis->judgement == JUDGED_NO_COLLECTIVE && kept)
         findings_add(
             findings, FINDING_NO_COLLECTIVES,

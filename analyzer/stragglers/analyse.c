@@ -479,18 +479,30 @@ static bool judge_ranks(struct straggler_analysis *analysis) {
     return true;
 }
 
+static bool nobody_is_named(const struct straggler_analysis *analysis) {
+    return analysis->slow_group_count + analysis->straggler_count + analysis->suspect_count + analysis->uneven_count +
+               analysis->hidden_count ==
+           0;
+}
+
+static bool any_rank_in(const struct straggler *list, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (list[i].kind != STRAGGLER_LINK)
+            return true;
+    return false;
+}
+
+/* Who is slow at times is judged by stretches (leads.h), of which a run has many that is too short for batches: where
+ * that says something of ranks they were judged. */
 static enum judgement how_judged(const struct straggler_analysis *analysis) {
     if (analysis->directory->dump_count < 2)
         return JUDGED_ALONE;
     if (analysis->comparison_groups.count == 0)
         return JUDGED_NO_COLLECTIVE;
-    return analysis->batches < TIME_BATCHES_MIN ? JUDGED_TOO_SHORT : JUDGED;
-}
-
-static bool nobody_is_named(const struct straggler_analysis *analysis) {
-    return analysis->slow_group_count + analysis->straggler_count + analysis->suspect_count + analysis->uneven_count +
-               analysis->hidden_count ==
-           0;
+    bool said = any_rank_in(analysis->stragglers, analysis->straggler_count) ||
+                any_rank_in(analysis->suspects, analysis->suspect_count) ||
+                analysis->uneven_count + analysis->hidden_count > 0;
+    return analysis->batches < TIME_BATCHES_MIN && !said ? JUDGED_TOO_SHORT : JUDGED;
 }
 
 static void forget_judgement(struct straggler_analysis *analysis) {

@@ -72,7 +72,7 @@ enum judgement {
     JUDGED = 0,
     JUDGED_ALONE,         /* one rank: nobody to compare with */
     JUDGED_NO_COLLECTIVE, /* no communicator whose collectives could be compared */
-    JUDGED_TOO_SHORT,     /* fewer than TIME_BATCHES_MIN independent batches */
+    JUDGED_TOO_SHORT,     /* fewer than TIME_BATCHES_MIN independent batches, and nothing is said of any rank */
 };
 
 struct straggler_analysis {
