@@ -9,6 +9,7 @@
 #include "analyzer/findings/findings_links.h"
 #include "analyzer/findings/words.h"
 #include "analyzer/job/crowding.h"
+#include "analyzer/stragglers/pauses.h"
 #include "analyzer/stragglers/verdicts.h"
 #include "analyzer/waits/finalize_waits.h"
 #include "analyzer/waits/hot_sites.h"
@@ -17,7 +18,9 @@ enum { LIST_TEXT = 160, SENTENCE = 640 };
 /* Of the time looked at: five times VERDICT_SHARE's hundredth, since nothing tells that it comes again. */
 enum { ONCE_SHARE = 20 };
 #define ONCE_LEAST_NS INT64_C(100000000) /* no more than schedulers and first calls take at times */
-#define SPEEDUP_SHOWN 1.005              /* rounds to 1.01 */
+/* ... and of a profiler's trace, which is of a few steps: twice the least that ranks are compared in. */
+#define ONCE_TRACE_NS INT64_C(20000000)
+#define SPEEDUP_SHOWN 1.005 /* rounds to 1.01 */
 
 static void say_who(char *text, size_t size, const struct straggler_analysis *analysis,
                     const struct straggler *straggler) {
@@ -301,14 +304,25 @@ static bool is_said_to_be_slow(const struct straggler_analysis *analysis, size_t
     return false;
 }
 
-/* Whether the longest wait for a rank is most of what the job lost by it, and half of it at least the rank's own work
- * in one piece: in a call that all have come to somebody else may keep it, who is stopped there. */
-static bool was_away_once(const struct straggler_analysis *analysis, size_t dump) {
+/* A profiler's trace: of a few steps in the midst of a run. */
+static bool is_profiled(const struct dump *dump) {
+    return dump->header->pid == 0 && dump->header->gpu_timing == GPU_TIMING_KERNEL;
+}
+
+/* Whether the longest wait for a rank is most of what the job lost by it, or one of several in a row that are, and half
+ * of it at least the rank's own work in one piece: in a call that all have come to somebody else may keep it, who is
+ * stopped there. Traces of profilers that were started at the same step have none before their first one; a job's
+ * processes start when they do. */
+static bool was_away_once(struct findings *findings, const struct straggler_analysis *analysis, size_t dump) {
     const struct rank_waits *waits = &analysis->waits.ranks[dump];
-    int64_t longest = waits->longest.length_ns;
-    return longest >= ONCE_LEAST_NS && longest >= (analysis->to_ns - analysis->from_ns) / ONCE_SHARE &&
-           2 * longest >= waits->mended_ns && 2 * analysis->delay_costs.ranks[dump].longest_work_ns >= longest &&
-           !is_said_to_be_slow(analysis, dump);
+    const struct rank_delay_costs *costs = &analysis->delay_costs.ranks[dump];
+    bool profiled = is_profiled(analysis->clock->dumps[dump]);
+    int64_t longest = waits->longest.length_ns, least = profiled ? ONCE_TRACE_NS : ONCE_LEAST_NS;
+    int64_t work =
+        profiled && costs->first_wait_ns > costs->longest_work_ns ? costs->first_wait_ns : costs->longest_work_ns;
+    return longest >= least && longest >= (analysis->to_ns - analysis->from_ns) / ONCE_SHARE && 2 * work >= longest &&
+           !is_said_to_be_slow(analysis, dump) &&
+           (2 * longest >= waits->mended_ns || pause_is_one(analysis, dump, &findings->no_memory));
 }
 
 /* A pause proves nobody slow, however long: how often it would come again is not known. Of several the longest. */
@@ -316,7 +330,7 @@ static void add_once_away(struct findings *findings, const struct straggler_anal
     const struct longest_wait *longest = NULL;
     size_t away = 0;
     for (size_t d = 0; d < analysis->directory->dump_count; d++)
-        if (was_away_once(analysis, d) &&
+        if (was_away_once(findings, analysis, d) &&
             (!longest || analysis->waits.ranks[d].longest.length_ns > longest->length_ns)) {
             longest = &analysis->waits.ranks[d].longest;
             away = d;

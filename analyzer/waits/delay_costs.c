@@ -351,6 +351,13 @@ static void charge_site(struct delay_costs *costs, struct delay_costs_build *c, 
     costs->ranks[rank].imposed_ns = add_ns(costs->ranks[rank].imposed_ns, part.imposed);
 }
 
+/* The cursor is behind the last stretch that had begun when the wait was over: the call that was waited for. */
+static void note_first(struct rank_delay_costs *costs, const struct rank_history *cause,
+                       const struct wait_event *wait) {
+    if (cause->cursor <= 1 && wait->length > costs->first_wait_ns)
+        costs->first_wait_ns = wait->length;
+}
+
 static void share_out(struct delay_costs *costs, struct delay_costs_build *c, const struct wait_event *wait) {
     struct rank_history *cause = &c->histories[wait->cause], *victim = &c->histories[wait->rank];
     struct purse left = {wait->cost, wait->imposed};
@@ -360,6 +367,7 @@ static void share_out(struct delay_costs *costs, struct delay_costs_build *c, co
     victim->cursor = timeline_back_to(&victim->timeline, victim->cursor, wait->until);
     delays_compare(&c->delays, (struct delays_side){&cause->timeline, cause->cursor},
                    (struct delays_side){&victim->timeline, victim->cursor}, wait->met, wait->until);
+    note_first(&costs->ranks[wait->cause], cause, wait);
     int64_t total = add_ns(c->delays.total, earlier.total);
     for (size_t i = 0; i < c->delays.count; i++) {
         const struct delay *delay = &c->delays.items[i];

@@ -31,7 +31,8 @@ struct rank_delay_costs {
     int64_t imposed_ns;    /* of imposed wait (waits.h), after the same sharing */
     int64_t critical_path_ns; /* of the critical path: time on this rank */
     int64_t
-        longest_work_ns; /* by how much longer, at most, its own work before one call took it than those who waited */
+        longest_work_ns;   /* by how much longer, at most, its own work before one call took it than those who waited */
+    int64_t first_wait_ns; /* the longest wait for it before its first call was over: nothing on record kept it */
 };
 
 /* What of these happens at one call site of one rank: in the call, and in the rank's own work before it. */

@@ -230,3 +230,14 @@ def test_a_short_run_is_judged_or_is_not(tmp_path):
         jobs.commtap("import", tmp_path / f"traces{each}", "-o", tmp_path / f"dumps{each}")
         codes = {one["code"] for one in jobs.document("report", tmp_path / f"dumps{each}")["findings"]}
         assert codes & {"straggler", "suspect", "too_short"} == {told}
+
+
+@pytest.mark.parametrize("only, times", [((0,), 12), ((17,), 12), ((5, 15, 25, 35), 6), ((), 1)])
+def test_a_rank_that_is_slow_in_one_step(only, times, tmp_path):
+    """As where a program is compiled: the others wait in each collective of that step, in the first one of the trace, too."""
+    backward_job(tmp_path / "traces", lambda rank, step: times if rank == LATE and step in only else 1)
+    jobs.commtap("import", tmp_path / "traces", "-o", tmp_path / "dumps")
+    found = jobs.document("report", tmp_path / "dumps")["findings"]
+    away = [one["text"] for one in found if one["code"] == "once_away"]
+    assert [text.startswith(f"rank {LATE} was away once") for text in away] == [True] * (len(only) == 1)
+    assert any(one["code"] == "straggler" for one in found) == (len(only) > 1)
