@@ -9,6 +9,7 @@
 #include "analyzer/base/statistics.h"
 #include "analyzer/findings/words.h"
 #include "analyzer/load/gpu_view.h"
+#include "analyzer/stragglers/verdicts.h"
 
 enum { LAUNCHES_MIN = 8, SHARE_PERCENT = 50, MEMORY_PERCENT = 90, UNSEEN_PERMILLE = 5 };
 
@@ -159,39 +160,62 @@ void findings_add_gpu(struct findings *findings, const struct job *job, const st
 
 /* ---- where a late rank was late -------------------------------------------------------------- */
 
-/* Mean time that other GPU work kept a rank's launches waiting. */
-static int64_t mean_held_up(const struct rank_launches *launches) {
-    return launches->joined > 0 ? launches->held_up_ns / (int64_t)launches->joined : 0;
+/* What a rank's GPU did beside its launches. */
+typedef int64_t gpu_time(const struct straggler_analysis *analysis, size_t dump);
+
+/* By a profiler's trace: how long it worked. */
+static int64_t recorded_work(const struct straggler_analysis *analysis, size_t dump) {
+    return analysis->times[dump].gpu_work_ns;
 }
 
-static int64_t median_held_up(const struct straggler_analysis *analysis) {
-    int64_t *values = malloc((analysis->directory->dump_count + 1) * sizeof *values), median = 0;
+/* Else: how long other work kept its launches waiting, all of them as long as those whose calls are on record. In all
+ * and not for each: the ends of a pipeline have half as many as its middle. */
+static int64_t all_held_up(const struct straggler_analysis *analysis, size_t dump) {
+    const struct rank_launches *launches = &analysis->launches[dump];
+    return ns_clamped((double)launches->held_up_ns / (double)launches->joined * (double)launches->launches);
+}
+
+/* By how much longer a straggler's ranks, on average, did that than the median (the lower one of two) of those that it
+ * is compared with. Returns false where of none of these enough is known. */
+static bool find_longer(const struct straggler_analysis *analysis, const struct straggler *straggler, gpu_time *time_of,
+                        int64_t *longer) {
+    const uint32_t *groups = analysis->comparison_groups.group_of;
+    int64_t *values = malloc((analysis->directory->dump_count + 1) * sizeof *values), own = 0;
     size_t count = 0;
     for (size_t d = 0; values && d < analysis->directory->dump_count; d++)
-        if (analysis->launches[d].joined >= LAUNCHES_MIN)
-            values[count++] = mean_held_up(&analysis->launches[d]);
+        if (analysis->launches[d].joined < LAUNCHES_MIN)
+            continue;
+        else if (straggler_concerns(straggler, d))
+            own = add_ns(own, time_of(analysis, d) / (int64_t)straggler->dump_count);
+        else if (groups[d] == groups[straggler->dumps[0]])
+            values[count++] = time_of(analysis, d);
     if (count > 0)
-        median = median_low_int64(values, count);
+        *longer = own - median_low_int64(values, count);
     free(values);
-    return median;
+    return count > 0;
 }
 
 void findings_say_where_late(const struct straggler_analysis *analysis, const struct straggler *straggler, char *text,
                              size_t size) {
-    int64_t held_up = 0, launches = 0;
+    int64_t longer;
+    uint64_t joined = 0, launches = 0;
+    bool recorded = true;
     text[0] = '\0';
     for (size_t i = 0; i < straggler->dump_count; i++) {
-        held_up = add_ns(held_up, analysis->launches[straggler->dumps[i]].held_up_ns);
-        launches += (int64_t)analysis->launches[straggler->dumps[i]].joined;
+        joined += analysis->launches[straggler->dumps[i]].joined;
+        launches += analysis->launches[straggler->dumps[i]].launches;
+        recorded = recorded && analysis->times[straggler->dumps[i]].gpu_work_ns > 0;
     }
-    if (launches < LAUNCHES_MIN || straggler->extra_ns <= 0)
+    if (joined < LAUNCHES_MIN || straggler->extra_ns <= 0 ||
+        !find_longer(analysis, straggler, recorded ? recorded_work : all_held_up, &longer))
         return;
-    int64_t longer = held_up / launches - median_held_up(analysis);
-    if (longer > straggler->extra_ns / launches / 2)
+    bool messages = analysis->comparison_groups.cuts[straggler->dumps[0]].kind == CUT_MESSAGE;
+    const char *what = messages ? "messages" : "collectives";
+    if (longer > straggler->extra_ns / 2)
         snprintf(text, size,
-                 "; it enqueues its collectives in time, but other GPU work keeps them waiting in its streams %.2f ms "
+                 "; it enqueues its %s in time, but other GPU work keeps them waiting in its streams %.2f ms "
                  "longer than the others' (each)",
-                 (double)longer / 1e6);
+                 what, (double)longer * (double)straggler->dump_count / (double)launches / 1e6);
     else
-        snprintf(text, size, "; it enqueues its collectives late: they find its GPU idle");
+        snprintf(text, size, "; it enqueues its %s late: they find its GPU idle", what);
 }

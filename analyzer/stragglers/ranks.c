@@ -100,7 +100,7 @@ static void add_to_bins(struct rank_bins *bins, uint32_t seq, int64_t self, unsi
 
 static void open_stretch(struct rank_times *times, int64_t at) {
     times->open = true;
-    times->since_ns = times->comm_to_ns = times->busy_to_ns = times->work_to_ns = at;
+    times->since_ns = times->comm_to_ns = times->busy_to_ns = times->work_to_ns = times->gpu_work_to_ns = at;
     times->pending_self_ns = times->pending_beside_ns = 0;
     times->after_cut = false;
     times->polled = false;
@@ -173,6 +173,15 @@ static void count_work(struct rank_times *times, int64_t t0, int64_t t1) {
     times->work_to_ns = later_of(times->work_to_ns, t1);
 }
 
+static void count_gpu_work(struct rank_times *times, const struct call_name *call, int64_t t0, int64_t t1) {
+    enum trace_work work = trace_work_of(call);
+    int64_t from = later_of(t0, times->gpu_work_to_ns);
+    if ((work != TRACE_WORK_KERNELS && work != TRACE_WORK_COPIES) || from >= t1)
+        return;
+    times->gpu_work_ns = add_ns(times->gpu_work_ns, t1 - from);
+    times->gpu_work_to_ns = t1;
+}
+
 static void pass_cut(struct rank_times *times, const struct match_record *item) {
     uint32_t number = cut_ends_at(&times->cut, item);
     if (number == SEQ_NONE || !times->bins.capacity)
@@ -239,6 +248,8 @@ void rank_times_add(struct rank_times *times, const struct match_record *item, c
     open_at(times, item->stretch, class, t0, t1);
     if (call && call_is_own_work(call))
         count_work(times, t0, t1);
+    if (call)
+        count_gpu_work(times, call, t0, t1);
     if (!classes[class].busy && !(class == CLASS_FILE && (item->record->flags & FLAG_COLLECTIVE)))
         return;
     int64_t new_from = later_of(t0, times->busy_to_ns);
@@ -269,6 +280,7 @@ void rank_times_parcel(struct rank_times *times, struct parcel *parcel) {
     parcel_field(parcel, &times->comm_ns);
     parcel_field(parcel, &times->self_ns);
     parcel_field(parcel, &times->beside_ns);
+    parcel_field(parcel, &times->gpu_work_ns);
     rank_bins_parcel(&times->bins, parcel);
     rank_bins_parcel(&times->beside, parcel);
     sampled_collectives_parcel(&times->sampled, parcel);

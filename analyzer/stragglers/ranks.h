@@ -28,6 +28,7 @@ struct rank_times {
     int64_t self_ns;        /* time in them outside of everything that may wait for others, and work on record in it */
     int64_t beside_ns;      /* of self_ns, work on record while the rank communicated */
     int64_t left_out_ns;    /* no longer of self_ns: what was beside_ns */
+    int64_t gpu_work_ns;    /* time in which its GPU worked or copied by a profiler's trace; 0: nothing tells */
     struct rank_bins bins;
     struct rank_bins beside; /* the part of `bins` that is in beside_ns; none before there is any */
     struct sampled_collectives sampled;
@@ -37,7 +38,7 @@ struct rank_times {
     bool device; /* GPU operations have times of their own */
     bool open, after_cut, polled;
     uint32_t slice; /* CUT_TIME: the first one that is not over */
-    int64_t since_ns, comm_to_ns, busy_to_ns, work_to_ns, pending_self_ns, pending_beside_ns;
+    int64_t since_ns, comm_to_ns, busy_to_ns, work_to_ns, gpu_work_to_ns, pending_self_ns, pending_beside_ns;
 };
 
 /* `device` says that GPU operations have records of their own. `cut` may be of CUT_NONE; `bins` >= 2 bounds the bins

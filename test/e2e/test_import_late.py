@@ -183,6 +183,52 @@ def small_kernels_job(folder, each=12, steps=100):
     return written_all(folder, events, max(begins))
 
 
+def pipeline_job(folder, slow=1.0, late=0):
+    """Four stages that hand four parts of a step on, and reduce at its end. Hosts enqueue a step ahead; rank LATE's GPU takes `slow`
+    times as long, or its host begins each step `late`."""
+    random.seed(7)
+    events, begins = [[] for _ in range(RANKS)], [1e6] * RANKS
+    for step in range(STEPS):
+        host = [begins[rank] + 200 + (late if rank == LATE else 0) for rank in range(RANKS)]
+        at = [host[rank] + 10 for rank in range(RANKS)]
+        for part in range(4):
+            for rank in range(RANKS):
+                if rank > 0:
+                    at[rank] = exchange(events, host, (rank - 1, rank), [at[rank - 1], at[rank]])
+                    at[rank - 1] = at[rank]
+                length = 2000 * random.uniform(0.99, 1.01) * (slow if rank == LATE else 1)
+                launched(events[rank], rank, host[rank], "ampere_sgemm_128x64_nn", at[rank], length, 7)
+                host[rank], at[rank] = host[rank] + 20, at[rank] + length
+        end = max(at) + 50
+        for rank in range(RANKS):
+            launched(events[rank], rank, host[rank], "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)", at[rank], end - at[rank], 20, **ALL_REDUCE)
+            events[rank].append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1000 + rank, "tid": 1,
+                                 "ts": begins[rank], "dur": end + 19 - begins[rank], "args": {}})
+            begins[rank] = end + 20
+    return written_all(folder, events, max(begins))
+
+
+def exchange(events, host, ranks, starts):
+    """A message from one of `ranks` to the other; when it is there."""
+    end = max(starts) + 70
+    for rank, other, name, key, start in zip(ranks, reversed(ranks), ("send", "recv"), ("Dst Rank", "Src Rank"), starts):
+        launched(events[rank], rank, host[rank], "ncclDevKernel_SendRecv(args)", start, end - start, 40,
+                 **{**ALL_REDUCE, "Collective name": name, key: other, "Process Group Name": "1", "Process Group Description": "pp"})
+        host[rank] += 20
+    return end
+
+
+@pytest.mark.parametrize("how, cause", [({}, None), ({"slow": 1.5}, "in time, but other GPU work"), ({"late": 6000}, "late: they find its GPU idle")])
+def test_a_pipeline_and_who_is_late_in_it(how, cause, tmp_path):
+    pipeline_job(tmp_path / "traces", **how)
+    jobs.commtap("import", tmp_path / "traces", "-o", tmp_path / "dumps")
+    found = jobs.document("report", tmp_path / "dumps")["findings"]
+    named = [one["text"] for one in found if one["code"] == "straggler"]
+    assert [text.startswith(f"rank {LATE} ") and cause in text for text in named] == [True] * bool(cause)
+    late = [one["text"] for one in found if one["code"] == "step_interval"]
+    assert [text.startswith(f"rank {LATE} ") for text in late] == [True] * ("late" in how)  # the first stage sends behind its work
+
+
 @pytest.mark.parametrize("slow", [1.3, 2])
 def test_what_a_slow_gpu_costs_beside_reductions(slow, tmp_path):
     truth = backward_job(tmp_path / "traces", lambda rank, step: slow if rank == LATE else 1) / backward_job(None)
