@@ -48,6 +48,7 @@ struct sums {
     double length, interval, communication, receive, collective;
     double longest; /* interval: one pause is no habit, however long */
     double queued;  /* of the interval */
+    uint8_t begins; /* all of them so (enum step_begin); STEP_BEGINS: one so, one otherwise */
 };
 
 static double ns_of(int64_t ns) {
@@ -58,6 +59,7 @@ static struct sums sum_up_steps(const struct rank_steps *rank) {
     struct sums sums = {0};
     for (size_t i = 0; i < rank->count; i++) {
         const struct step *step = &rank->steps[i];
+        sums.begins = i == 0 || step->begins == sums.begins ? step->begins : STEP_BEGINS;
         sums.steps++;
         sums.length += (double)(step->end_ns - step->start_ns);
         sums.interval += ns_of(step->first_ns);
@@ -89,7 +91,7 @@ static double queued_by_others(const struct sums *sums, size_t count, size_t lat
     double queued = 0;
     size_t known = 0;
     for (size_t r = 0; r < count; r++)
-        if (r != late && sums[r].steps > 0 && !isnan(sums[r].queued)) {
+        if (r != late && sums[r].steps > 0 && sums[r].begins == sums[late].begins && !isnan(sums[r].queued)) {
             queued += sums[r].queued / (double)sums[r].steps;
             known++;
         }
@@ -112,37 +114,56 @@ static double usual_interval(const struct sums *sums) {
     return sums->steps > 1 ? (sums->interval - sums->longest) / (double)(sums->steps - 1) : 0;
 }
 
-static void add_interval(struct findings *findings, const struct sums *sums, const struct steps *steps,
-                         const struct job *job, const struct advice_limits *limits) {
+/* Intervals of the ranks whose steps begin alike: of others one may hold work that another's does not. */
+struct intervals {
+    size_t ranks, slow, worst;
+    double longest, others; /* of the worst one, and of the rest on average */
+};
+
+static struct intervals compare_intervals(const struct sums *sums, size_t count, uint8_t begins, double limit) {
+    struct intervals found = {0};
     double mean = 0, step = 0;
-    size_t ranks = 0, worst = 0, slow = 0;
-    for (size_t r = 0; r < steps->rank_count; r++) {
-        if (sums[r].steps == 0)
+    for (size_t r = 0; r < count; r++) {
+        if (sums[r].steps == 0 || sums[r].begins != begins)
             continue;
         mean += usual_interval(&sums[r]);
         step += sums[r].length / (double)sums[r].steps;
-        ranks++;
+        found.ranks++;
     }
-    if (ranks < 2)
-        return;
-    mean /= (double)ranks;
-    step /= (double)ranks;
-    double most = mean * (1 + limits->interval / 100);
-    for (size_t r = 0; r < steps->rank_count; r++) {
+    if (found.ranks < 2)
+        return found;
+    mean /= (double)found.ranks;
+    step /= (double)found.ranks;
+    for (size_t r = 0; r < count; r++) {
         double own = usual_interval(&sums[r]);
-        slow += own > most && own - mean > INTERVAL_LEAST * step;
-        if (own > usual_interval(&sums[worst]))
-            worst = r;
+        if (sums[r].steps == 0 || sums[r].begins != begins)
+            continue;
+        found.slow += own > mean * (1 + limit / 100) && own - mean > INTERVAL_LEAST * step;
+        if (own > found.longest) {
+            found.longest = own;
+            found.worst = r;
+        }
     }
-    double longest = usual_interval(&sums[worst]);
-    double others = (mean * (double)ranks - longest) / (double)(ranks - 1);
-    if (slow > 0)
+    found.others = (mean * (double)found.ranks - found.longest) / (double)(found.ranks - 1);
+    return found;
+}
+
+static void add_interval(struct findings *findings, const struct sums *sums, const struct steps *steps,
+                         const struct job *job, const struct advice_limits *limits) {
+    struct intervals worst = {0};
+    for (uint8_t begins = 0; begins <= STEP_BEGINS; begins++) {
+        struct intervals found = compare_intervals(sums, steps->rank_count, begins, limits->interval);
+        if (found.slow > 0 && found.longest - found.others > worst.longest - worst.others)
+            worst = found;
+    }
+    if (worst.slow > 0)
         findings_add(findings, FINDING_STEP_INTERVAL,
                      "%s is late by %.2f ms per step: its first operation comes %.2f ms after the step's start, "
                      "against %.2f ms of the others (late so: %zu of %zu %s). %s",
-                     dump_text(job->dumps[steps->ranks[worst].dump]).text, (longest - others) / 1e6, longest / 1e6,
-                     others / 1e6, slow, ranks, job_gpus(job) > 0 ? "GPUs" : "ranks",
-                     cause_of_lateness(steps, sums, worst, longest - others));
+                     dump_text(job->dumps[steps->ranks[worst.worst].dump]).text, (worst.longest - worst.others) / 1e6,
+                     worst.longest / 1e6, worst.others / 1e6, worst.slow, worst.ranks,
+                     job_gpus(job) > 0 ? "GPUs" : "ranks",
+                     cause_of_lateness(steps, sums, worst.worst, worst.longest - worst.others));
 }
 
 /* Of the rank's stage; of the rank alone where stages are not known. */

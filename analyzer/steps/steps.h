@@ -42,6 +42,16 @@ struct step_marker {
     bool operations;    /* found from the operations although there are marks */
 };
 
+/* What a step's first operation is: of a kind the intervals before it can be compared. A receive may be posted at once,
+ * a send comes after the work that it sends. */
+enum step_begin {
+    STEP_BEGINS_WITH_NOTHING,
+    STEP_BEGINS_WITH_COLLECTIVE,
+    STEP_BEGINS_WITH_RECEIVE,
+    STEP_BEGINS_WITH_SEND, /* or anything else */
+    STEP_BEGINS,           /* how many of them */
+};
+
 struct step {
     uint32_t number; /* the same on all ranks; NO_STEP: fits none of the reference's */
     int64_t start_ns, end_ns;
@@ -56,6 +66,7 @@ struct step {
     int64_t receive_alone_ns, communication_alone_ns, collective_alone_ns; /* STEP_UNKNOWN: see above */
     int64_t idle_ns;                                                       /* likewise */
     int64_t wait_ns;       /* for others; STEP_UNKNOWN until step_waits.h has looked */
+    uint8_t begins;        /* enum step_begin */
     bool waits_unresolved; /* wait_ns is not known only because all waits are shorter than the clocks' error */
     bool gpu_known;        /* all that ran on the GPU is on record, and something did */
     struct gpu_times gpu;

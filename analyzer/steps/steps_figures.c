@@ -179,6 +179,13 @@ static int64_t queued_of(const struct step_operation *o, int64_t start_ns) {
     return o->enter > since ? o->enter - since : 0;
 }
 
+static uint8_t begins_with(const struct step_operation *o) {
+    return !o                   ? STEP_BEGINS_WITH_NOTHING
+           : o->receive         ? STEP_BEGINS_WITH_RECEIVE
+           : o->seq != SEQ_NONE ? STEP_BEGINS_WITH_COLLECTIVE
+                                : STEP_BEGINS_WITH_SEND;
+}
+
 /* What divides a step: the first of its operations, the one after it, the last gradient synchronisation. */
 struct step_acts {
     const struct step_operation *first, *second, *sync;
@@ -212,6 +219,7 @@ static void divide_after_sync(struct step *step, const struct step_acts *acts) {
     step->tail_ns = left - step->start_ns;
     step->first_ns = next - left;
     step->sync_ns = step->end_ns - next;
+    step->begins = begins_with(acts->second);
     step->queued_ns = acts->second ? queued_of(acts->second, left) : STEP_UNKNOWN;
 }
 
@@ -223,6 +231,7 @@ static void fill_step(const struct step_walk *w, struct step *step, struct cover
         divide_after_sync(step, &acts);
         return;
     }
+    step->begins = begins_with(acts.first);
     step->first_ns = acts.first   ? acts.first->enter - step->start_ns
                      : w->counted ? STEP_UNKNOWN
                                   : step->end_ns - step->start_ns;

@@ -121,6 +121,21 @@ static void short_intervals_are_nobodys_trouble(void **state) {
     }
 }
 
+/* A pipeline's first stage sends what it has worked, the others post receives at once. */
+static void who_begins_with_something_else_is_not_late(void **state) {
+    (void)state;
+    for (unsigned alike = 0; alike < 2; alike++) {
+        struct hand_steps hand;
+        make_steps(&hand, STEPS);
+        SET(&hand, 0, first_ns, 20);
+        SET(&hand, 3, first_ns, 40);
+        for (unsigned r = 0; r < RANKS; r++)
+            for (size_t i = 0; i < STEPS; i++)
+                hand.steps[r][i].begins = r == 3 && !alike ? STEP_BEGINS_WITH_SEND : STEP_BEGINS_WITH_RECEIVE;
+        assert_int_equal(is_advised(&hand, "step_interval"), alike);
+    }
+}
+
 static bool is_blamed_on_its_gpu(const struct hand_steps *hand) {
     struct findings findings = {0};
     struct advice_limits limits = advice_standard();
@@ -260,6 +275,7 @@ int main(void) {
         cmocka_unit_test(one_ranks_collectives_stand_out_by_a_fifth),
         cmocka_unit_test(an_interval_a_fifth_above_the_mean_is_late),
         cmocka_unit_test(short_intervals_are_nobodys_trouble),
+        cmocka_unit_test(who_begins_with_something_else_is_not_late),
         cmocka_unit_test(who_was_enqueued_in_time_is_late_on_its_gpu),
         cmocka_unit_test(a_gpu_of_which_too_little_is_known_blames_nobody),
         cmocka_unit_test(four_steps_are_enough),
