@@ -531,6 +531,14 @@ static int compare_events(const void *a, const void *b) {
     return 0;
 }
 
+/* What a recorder of a job that ran notes exactly is the call; a GPU's times are when its watchdog looked. */
+static int compare_calls_made(const void *a, const void *b) {
+    const struct trace_event *left = a, *right = b;
+    COMPARE(rank);
+    COMPARE(posted_ns);
+    return compare_events(a, b);
+}
+
 bool trace_number(struct trace *trace) {
     size_t count = 0;
     struct key *keys = numbering_keys(trace, &count);
@@ -547,7 +555,8 @@ bool trace_number(struct trace *trace) {
     }
     set_numbers(trace, keys, count);
     free(keys);
-    qsort(trace->events, trace->event_count, sizeof *trace->events, compare_events);
+    qsort(trace->events, trace->event_count, sizeof *trace->events,
+          trace->device && trace->running ? compare_calls_made : compare_events);
     if (trace->mark_count > 0)
         qsort(trace->marks, trace->mark_count, sizeof *trace->marks, compare_marks);
     if (trace->sample_count > 0)
