@@ -42,8 +42,10 @@ static struct life life_of(const struct dump *dump, uint32_t party) {
     for (uint32_t i = 0; i < dump->device_count; i++)
         if (dump->devices[i].memory_samples > 1)
             life.slack_ns = HEARTBEAT_NS;
-    if (dump->lived_on_ms > 0)
-        life.slack_ns = (dump->lived_on_ms - INT64_C(1)) * 1000000;
+    if (dump->lived_on_ms > 0) { /* each recorder has an end of its own */
+        life.last_ns = difference_ns(life.last_ns, -(dump->lived_on_ms - INT64_C(1)) * 1000000);
+        life.slack_ns = 0;
+    }
     return life;
 }
 

@@ -36,6 +36,7 @@ struct plan {
     const struct trace_sample *samples;
     size_t sample_count;
     int64_t base_ns, from_ns, to_ns; /* of the whole trace; ticks count from base_ns */
+    int64_t begin_ns, end_ns;        /* the first and the newest moment that are on record of the rank */
     uint64_t run;
     uint32_t ring_records, rows, site_rows, peer_rows, definition_bytes;
     struct written_stacks *stacks;
@@ -134,11 +135,30 @@ static void *contents(const struct dump_image *image, int part) {
 
 /* ---- header and clocks ----------------------------------------------------------------------- */
 
+/* Ranks are dumped one after the other, and what each one's file holds has a beginning and an end of its own. Where the
+ * time of the file is not known the rank is taken to have lived until the newest moment of all. */
+static void find_span_of_rank(struct plan *plan) {
+    bool known = plan->trace->ranks[plan->rank].written_ns > 0;
+    plan->begin_ns = plan->from_ns;
+    plan->end_ns = plan->to_ns;
+    if (!plan->trace->running)
+        return;
+    int64_t first = INT64_MAX, last = plan->from_ns;
+    for (size_t i = 0; i < plan->event_count; i++) {
+        const struct trace_event *event = &plan->events[i];
+        int64_t end = event->leave_ns > event->returned_ns ? event->leave_ns : event->returned_ns;
+        first = event->posted_ns < first ? event->posted_ns : first;
+        last = end > last ? end : last;
+    }
+    plan->begin_ns = first < INT64_MAX ? first : plan->from_ns;
+    plan->end_ns = known ? last : plan->to_ns;
+}
+
 /* Whatever was copied later has a later time: it is a bound. */
 static uint32_t lived_on(const struct plan *plan, const struct trace_rank *rank) {
     if (!plan->trace->running || rank->written_ns <= 0)
         return 0;
-    int64_t ms = rank->written_ns > plan->to_ns ? (rank->written_ns - plan->to_ns + 999999) / 1000000 : 0;
+    int64_t ms = rank->written_ns > plan->end_ns ? (rank->written_ns - plan->end_ns + 999999) / 1000000 : 0;
     return ms < UINT32_MAX ? (uint32_t)ms + 1 : 0;
 }
 
@@ -176,7 +196,7 @@ static void fill_header(const struct dump_image *image, const struct plan *plan)
     snprintf(header->host, sizeof header->host, "%s", rank->host_name);
     snprintf(header->boot_id, sizeof header->boot_id, "%08" PRIx32 "-0000-4000-8000-%012" PRIx64, rank->host,
              plan->run >> 16);
-    header->activated_ticks = header->initialised_ticks = ticks_of(plan, plan->from_ns);
+    header->activated_ticks = header->initialised_ticks = ticks_of(plan, plan->begin_ns);
     header->exited_ticks = plan->trace->running ? 0 : ticks_of(plan, plan->to_ns);
     header->lived_on_ms = lived_on(plan, rank);
     snprintf(header->launcher, sizeof header->launcher, "import");
@@ -208,7 +228,7 @@ static void fill_memory(struct device_state *device, const struct plan *plan) {
 static void fill_clocks(const struct dump_image *image, const struct plan *plan) {
     struct clock_anchor *anchors = contents(image, PART_ANCHORS);
     struct device_anchor *devices = contents(image, PART_DEVICE_ANCHORS);
-    int64_t moments[ANCHORS] = {plan->from_ns, plan->to_ns > plan->from_ns ? plan->to_ns : plan->from_ns + 1};
+    int64_t moments[ANCHORS] = {plan->begin_ns, plan->end_ns > plan->begin_ns ? plan->end_ns : plan->begin_ns + 1};
     uint64_t epoch = plan->base_ns > 0 ? (uint64_t)plan->base_ns : 0; /* some traces count from their beginning */
     for (size_t i = 0; i < ANCHORS; i++) {
         uint64_t ticks = ticks_of(plan, moments[i]);
@@ -286,7 +306,7 @@ static uint8_t *define_communicators(const struct dump_image *image, const struc
         struct communicator_definition *definition = (struct communicator_definition *)at;
         definition->uid = communicator->uid;
         definition->members_hash = communicator->uid;
-        definition->created_ticks = ticks_of(plan, plan->from_ns);
+        definition->created_ticks = ticks_of(plan, plan->begin_ns);
         definition->index = (uint32_t)i;
         definition->kind = COMMUNICATOR_INTRA;
         definition->size = communicator->size;
@@ -855,6 +875,7 @@ static int write_ranks(const struct trace *trace, struct plan *plan, const char 
         plan->rank = rank;
         plan->events = trace->events + at;
         plan->event_count = end - at;
+        find_span_of_rank(plan);
         plan->marks = trace->marks ? trace->marks + mark : NULL;
         plan->mark_count = mark_end - mark;
         plan->samples = trace->samples ? trace->samples + sample : NULL;

@@ -58,6 +58,18 @@ def named(found):
     return [culprit["rank"] for culprit in found["culprits"]]
 
 
+# Some 100 ms apart, as a controller asks one rank after the other; rank 2 is the first, then rank 0.
+APART = [[2210.5, 2431.2, 2003.4, 2388.8], [2001.2, 2002.7, 7004.1, 2003.3], [2003.4, 2004.1, 2004.9, 2003.8]]
+
+
+@pytest.mark.parametrize("timing", [True, False])
+@pytest.mark.parametrize("looks", APART)
+def test_a_job_at_work_that_was_dumped_rank_by_rank(looks, timing, tmp_path):
+    recorded(tmp_path / "given", looks, timing)
+    found, said = diagnosed(tmp_path)
+    assert (found["verdict"], found["severity"], named(found)) == ("ok", "info", []), said
+
+
 @pytest.mark.parametrize("timing", [True, False])
 @pytest.mark.parametrize("apart", [0, 20_000])
 def test_a_rank_that_had_stopped(apart, timing, tmp_path):
@@ -70,3 +82,26 @@ def test_a_rank_that_had_stopped(apart, timing, tmp_path):
     assert culprit["longest_away_seconds"] == pytest.approx(0.01, abs=1e-6)
     assert culprit["away_seconds"] == pytest.approx(looks[1] / 1e3 - .4001, abs=2e-3)
     assert "entries before that 10.0 ms apart at most" in said
+
+
+def test_a_rank_that_had_stopped_just_before(tmp_path):
+    """2 s, where steps take 10 ms."""
+    recorded(tmp_path / "given", [2400, 2410, 2420, 2430], stops=(1, 41))
+    found, said = diagnosed(tmp_path)
+    assert (found["verdict"], named(found)) == ("hang", [1]), said
+
+
+def test_files_of_an_older_run_beside(tmp_path):
+    """Those of ranks that this run does not have lie there since the day before: that is no measure for its waits."""
+    recorded(tmp_path / "given", [630_000] * RANKS, stops=(1, 41))
+    recorded(tmp_path / "old", [2003.4] * RANKS)
+    for rank in range(RANKS):
+        document = json.loads((tmp_path / "old" / f"nccl_trace_rank_{rank}").read_text())
+        document["pg_config"]["0"]["ranks"] = str(list(range(RANKS, 2 * RANKS)))
+        for one in document["entries"]:
+            one["time_created_ns"] -= 86_400_000_000_000
+        path = tmp_path / "given" / f"nccl_trace_rank_{RANKS + rank}"
+        path.write_text(json.dumps(document))
+        os.utime(path, ns=(EPOCH + 2_003_400_000 - 86_400_000_000_000,) * 2)
+    found, said = diagnosed(tmp_path)
+    assert (found["verdict"], named(found)) == ("hang", [1]), said
