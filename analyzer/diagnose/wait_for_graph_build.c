@@ -162,7 +162,9 @@ static void read_threads(struct builder *b, uint32_t p) {
 static void read_party(struct builder *b, uint32_t p) {
     const struct party *party = &b->world->parties[p];
     struct party_state *state = &b->waits->parties[p];
-    if (!party->dump || party->unread) {
+    if (party->dump && !party->unread)
+        b->world->parties[p].outdated = is_outdated(b, p);
+    if (!party->dump || party->unread || party->outdated) {
         state->doing = DOING_UNKNOWN;
         return;
     }

@@ -81,6 +81,9 @@ void add_poll_wait(struct builder *b, uint32_t party);
 void add_device_waits(struct builder *b, uint32_t party);
 /* ... or in messages; or those in the call that launches them. */
 void add_launched_waits(struct builder *b, uint32_t party);
+/* Of an import: whether others have ended a collective with the party that its own records do not have, so that these
+ * are from before. Whatever the clocks say: nobody comes out of such a collective before all have come to it. */
+bool is_outdated(struct builder *b, uint32_t p);
 void free_reach(struct builder *b);
 
 #endif

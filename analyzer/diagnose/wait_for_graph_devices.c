@@ -10,10 +10,13 @@
 
 #include "analyzer/diagnose/desync.h"
 
+enum { ENDED_LOOKED_AT = 8 }; /* collectives of one member: each is looked for in its records */
+
 /* How far the GPUs of a communicator's members came. */
 struct reach {
     bool known;
     uint64_t least_enqueued, most_completed;
+    uint32_t most_of; /* whose that is: an index of `present` */
 };
 
 /* NULL when memory is short. */
@@ -31,10 +34,37 @@ static const struct reach *reach_of(struct builder *b, const struct shared_commu
         uint64_t enqueued = membership_enqueued(b->world, &communicator->present[i]);
         reach->least_enqueued = enqueued < reach->least_enqueued ? enqueued : reach->least_enqueued;
         if (membership_progress(b->world, &communicator->present[i], &progress) &&
-            progress.completed > reach->most_completed)
+            progress.completed > reach->most_completed) {
             reach->most_completed = progress.completed;
+            reach->most_of = i;
+        }
     }
     return reach;
+}
+
+/* Whether a member has ended one of the collectives from number `from` on, up to the newest that it has ended, that
+ * nobody comes out of before all have come to it. Data from a root may be out before the others ask for it. */
+static bool ended_with_all(const struct builder *b, const struct membership *member, uint64_t from, uint64_t to) {
+    for (uint64_t seq = to; seq > from && to - seq < ENDED_LOOKED_AT; seq--) {
+        struct signature signature = signature_of(b->world, member, seq - 1);
+        if (signature.call && signature.call->flow == FLOW_ALL)
+            return true;
+    }
+    return false;
+}
+
+bool is_outdated(struct builder *b, uint32_t p) {
+    const struct dump *dump = b->world->parties[p].dump;
+    for (uint32_t local = 0; dump->header->pid == 0 && local < dump->communicator_count; local++) {
+        const struct shared_communicator *communicator = world_communicator(b->world, p, local);
+        const struct membership me = {.party = p, .local = local};
+        const struct reach *reach = communicator ? reach_of(b, communicator) : NULL;
+        uint64_t own = reach ? membership_enqueued(b->world, &me) : 0;
+        if (reach && own < reach->most_completed &&
+            ended_with_all(b, &communicator->present[reach->most_of], own, reach->most_completed))
+            return true;
+    }
+    return false;
 }
 
 void free_reach(struct builder *b) {

@@ -16,7 +16,7 @@ enum { READ_TRIES = 64 };
 /* ---- parties --------------------------------------------------------------------------------- */
 
 bool party_is_untold(const struct party *party) {
-    return party->elsewhere || party->unread;
+    return party->elsewhere || party->unread || party->outdated;
 }
 
 /* No process wrote it, and there was nothing to write. */

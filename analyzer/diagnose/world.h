@@ -18,6 +18,8 @@ struct party {
     const struct dump *dump; /* NULL: it left none */
     const char *elsewhere;   /* the host on which its dump lies, which has not been collected; NULL: that is not told */
     bool unread;             /* imported: nothing of what it recorded could be read */
+    bool outdated;           /* ... or others ended a collective with it that is not in there: it was at work when that
+                                was written, before the others' was. Set with the graph of waits */
     enum process_state process;
     int64_t seen_ns; /* when it was last noted to live; 0: nobody did */
     int64_t gone_ns; /* when it was first noted not to; 0: never. Both CLOCK_MONOTONIC of its host (beats.h) */
@@ -53,7 +55,7 @@ struct world {
     uint64_t members_looked_at; /* private */
 };
 
-/* Whether there are records of what it did, which are not here, or cannot be read. */
+/* Whether there are records of what it did, which are not here, or cannot be read; or it did more than is on record. */
 bool party_is_untold(const struct party *party);
 
 /* Takes in a job's dumps; `states` is per dump. Communicators whose uid may differ between ranks are left out. Returns

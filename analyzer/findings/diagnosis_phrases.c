@@ -269,7 +269,10 @@ static void say_awaited(const struct diagnosis *diagnosis, const struct culprit 
         break;
     case CULPRIT_NOT_COLLECTED:
         reason = party->unread ? "nothing in its file could be read: what it did is not known"
-                               : "its dump lies on its node still: what it does is not known here";
+                 : party->outdated
+                     ? "was at work when its file was written, before the others' were: what it did since "
+                       "is not known"
+                     : "its dump lies on its node still: what it does is not known here";
         break;
     case CULPRIT_DEAD:
         reason = state->gone == GONE_ABORTED ? "called MPI_Abort"

@@ -197,6 +197,12 @@ static size_t move_untold_back(const struct diagnosis *diagnosis, int32_t *ranks
     return known;
 }
 
+static const char *why_untold(const struct party *party) {
+    return party->unread     ? ": nothing in the file could be read"
+           : party->outdated ? ": by files older than the others'"
+                             : "";
+}
+
 /* "ranks 0, 3 wait; rank 2 never began it; whether rank 1 did is not known" */
 static void say_missing(struct diagnosis_text *told, const struct diagnosis *diagnosis, const struct stalled *stalled,
                         const char *waiting, int32_t *ranks, size_t count) {
@@ -221,7 +227,7 @@ static void say_missing(struct diagnosis_text *told, const struct diagnosis *dia
                known > 0         ? "did"
                : stalled->device ? "began it"
                                  : "came to it",
-               world->parties[world->party_of_rank[ranks[known]]].unread ? ": nothing in the file could be read" : "");
+               why_untold(&world->parties[world->party_of_rank[ranks[known]]]));
     }
     say(told, "%s%s.", waiting, text);
     free(untold);
@@ -544,15 +550,24 @@ static void say_uncollected(struct diagnosis_text *told, const struct diagnosis 
     char who[LIST] = "";
     uint32_t *parties = calloc(diagnosis->culprit_count + 1, sizeof *parties);
     const char *host = diagnosis->world.parties[diagnosis->culprits[0].party].elsewhere;
-    bool many = diagnosis->culprit_count > 1, other_hosts = false, unread = false;
+    bool many = diagnosis->culprit_count > 1, other_hosts = false, unread = false, outdated = false;
     for (size_t i = 0; parties && i < diagnosis->culprit_count; i++) {
         const struct party *party = &diagnosis->world.parties[parties[i] = diagnosis->culprits[i].party];
         unread |= party->unread;
+        outdated |= party->outdated;
         other_hosts |= host && party->elsewhere && strcmp(party->elsewhere, host) != 0;
     }
     if (parties)
         say_parties(diagnosis, who, sizeof who, parties, diagnosis->culprit_count);
     free(parties);
+    if (outdated) {
+        say(told,
+            "unknown: the others wait for %s, whose file%s written before theirs, at work: the others have ended "
+            "collectives with %s that are not in there. What %s did since is not known. Files of one moment would "
+            "tell.",
+            who, many ? "s were" : " was", many ? "them" : "it", many ? "they" : "it");
+        return;
+    }
     if (unread) {
         say(told, "unknown: the others wait for %s, of which nothing is known: nothing in %s could be read.", who,
             many ? "their files" : "its file");

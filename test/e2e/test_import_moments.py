@@ -71,6 +71,19 @@ def test_a_job_at_work_that_was_dumped_rank_by_rank(looks, timing, tmp_path):
 
 
 @pytest.mark.parametrize("timing", [True, False])
+def test_whose_files_are_copies_with_later_times(timing, tmp_path):
+    """Nothing tells when each was written; but others have ended collectives that rank 2 had not come to by then."""
+    recorded(tmp_path / "given", APART[0], timing)
+    for path in (tmp_path / "given").iterdir():
+        os.utime(path, ns=(EPOCH + 7_200_000_000_000,) * 2)
+    found, said = diagnosed(tmp_path)
+    assert (found["verdict"], found["severity"]) == ("unknown", "warning"), said
+    assert {culprit["state"] for culprit in found["culprits"]} == {"not_collected"}
+    assert "the others wait for ranks 0, 2, 3, whose files were written before theirs, at work" in said
+    assert "never began it" not in said
+
+
+@pytest.mark.parametrize("timing", [True, False])
 @pytest.mark.parametrize("apart", [0, 20_000])
 def test_a_rank_that_had_stopped(apart, timing, tmp_path):
     """How long it was away before is told by when it called, which is exact, not by the watchdog's looks."""
