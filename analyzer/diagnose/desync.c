@@ -12,7 +12,11 @@
 #include "analyzer/base/statistics.h"
 #include "analyzer/load/rows.h"
 
-enum { CHECKPOINTS = PROGRESS_RECENT + PROGRESS_EVERY + PROGRESS_POWERS + 1, RECORDS_LOOKED_AT = 4096 };
+enum {
+    CHECKPOINTS = PROGRESS_RECENT + PROGRESS_EVERY + PROGRESS_POWERS + 1,
+    RECORDS_LOOKED_AT = 4096,
+    OPEN_LOOKED_AT = 64
+};
 
 /* ---- prefix hashes --------------------------------------------------------------------------- */
 
@@ -334,7 +338,7 @@ static bool compare_histories(struct mismatch *mismatch, struct world *world, st
             known_equal = equal;
         }
     }
-    if (first == UINT64_MAX || (mismatch->communicator && first - 1 >= mismatch->to_seq))
+    if (first == UINT64_MAX)
         return true;
     size_t sided = 0;
     for (size_t i = 0; i < count; i++)
@@ -351,16 +355,9 @@ static bool compare_histories(struct mismatch *mismatch, struct world *world, st
 
 /* ---- the collective they are in -------------------------------------------------------------- */
 
-/* Collectives are hashed when they return: the one that members sit in is compared by its slots. Those who have left it
- * already, a Bcast's root for one, are asked for their record. */
-static bool compare_current(struct mismatch *mismatch, struct world *world, struct shared_communicator *communicator,
-                            const struct member_progress *histories, size_t count, struct sided *sides) {
-    uint64_t seq = UINT64_MAX;
-    for (size_t i = 0; i < count; i++)
-        if (histories[i].progress.enqueued > histories[i].progress.hashed && histories[i].progress.hashed < seq)
-            seq = histories[i].progress.hashed;
-    if (seq == UINT64_MAX || (mismatch->communicator && seq >= mismatch->to_seq))
-        return true;
+/* Of collective `seq`, everybody who has called it takes a side. */
+static bool compare_at(struct mismatch *mismatch, struct world *world, struct shared_communicator *communicator,
+                       const struct member_progress *histories, size_t count, struct sided *sides, uint64_t seq) {
     struct signature classes[16];
     size_t sided = 0, class_count = 0;
     for (size_t i = 0; i < count; i++) {
@@ -386,7 +383,76 @@ static bool compare_current(struct mismatch *mismatch, struct world *world, stru
     return true;
 }
 
-static bool look_at_communicator(struct mismatch *mismatch, struct world *world,
+/* Collectives are hashed when they return: the one that members sit in is compared by its slots. Those who have left it
+ * already, a Bcast's root for one, are asked for their record. */
+static bool compare_current(struct mismatch *mismatch, struct world *world, struct shared_communicator *communicator,
+                            const struct member_progress *histories, size_t count, struct sided *sides) {
+    uint64_t seq = UINT64_MAX;
+    for (size_t i = 0; i < count; i++)
+        if (histories[i].progress.enqueued > histories[i].progress.hashed && histories[i].progress.hashed < seq)
+            seq = histories[i].progress.hashed;
+    if (seq == UINT64_MAX || (mismatch->communicator && seq >= mismatch->to_seq))
+        return true;
+    return compare_at(mismatch, world, communicator, histories, count, sides, seq);
+}
+
+/* ---- what was overcome ----------------------------------------------------------------------- */
+
+/* Up to which number all members have ended their collectives; 0 where GPUs do not tell. What MPI lets one out of may
+ * have left messages behind that the next one takes for its own. */
+static uint64_t ended_by_all(const struct world *world, const struct member_progress *histories, size_t count) {
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < count; i++) {
+        const struct progress *progress = &histories[i].progress;
+        const struct dump *dump = world->parties[histories[i].member->party].dump;
+        const struct call_name *last =
+            progress->last_call <= UINT16_MAX ? dump_call(dump, (uint16_t)progress->last_call) : NULL;
+        uint64_t ended = last && last->api == API_NCCL ? progress->completed : 0;
+        least = ended < least ? ended : least;
+    }
+    return least;
+}
+
+/* Histories that differ once do so for ever: behind what was overcome the open collectives are compared one by one. */
+static bool compare_open(struct mismatch *mismatch, struct world *world, struct shared_communicator *communicator,
+                         const struct member_progress *histories, size_t count, struct sided *sides) {
+    uint64_t from = ended_by_all(world, histories, count), to = 0;
+    bool done = true;
+    for (size_t i = 0; i < count; i++)
+        to = histories[i].progress.enqueued > to ? histories[i].progress.enqueued : to;
+    to = to - from > OPEN_LOOKED_AT ? from + OPEN_LOOKED_AT : to;
+    for (uint64_t seq = from; done && seq < to && !mismatch->communicator; seq++)
+        done = compare_at(mismatch, world, communicator, histories, count, sides, seq);
+    return done;
+}
+
+/* Of two communicators the one whose members disagreed earlier counts. */
+static void keep_earlier(struct mismatch *kept, struct mismatch *found) {
+    if (!found->communicator || (kept->communicator && found->to_seq >= kept->to_seq)) {
+        mismatch_free(found);
+        return;
+    }
+    mismatch_free(kept);
+    *kept = *found;
+}
+
+static bool compare_members(struct mismatch *mismatch, struct mismatch *overcome, struct world *world,
+                            struct shared_communicator *communicator, const struct member_progress *histories,
+                            size_t count, struct sided *sides) {
+    struct mismatch found = {0}, open = {0};
+    bool done = compare_histories(&found, world, communicator, histories, count, sides);
+    if (done && found.communicator && ended_by_all(world, histories, count) > found.to_seq + MISMATCH_OVERCOME) {
+        keep_earlier(overcome, &found);
+        done = compare_open(&open, world, communicator, histories, count, sides);
+        keep_earlier(mismatch, &open);
+        return done;
+    }
+    done = done && compare_current(&found, world, communicator, histories, count, sides);
+    keep_earlier(mismatch, &found);
+    return done;
+}
+
+static bool look_at_communicator(struct mismatch *mismatch, struct mismatch *overcome, struct world *world,
                                  struct shared_communicator *communicator) {
     struct member_progress *histories = malloc(communicator->present_count * sizeof *histories);
     struct sided *sides = malloc(communicator->present_count * sizeof *sides);
@@ -395,20 +461,19 @@ static bool look_at_communicator(struct mismatch *mismatch, struct world *world,
     for (uint32_t i = 0; done && i < communicator->present_count; i++)
         if (membership_history(world, &communicator->present[i], &histories[count].progress))
             histories[count++].member = &communicator->present[i];
-    done = done && (count < 2 || (compare_histories(mismatch, world, communicator, histories, count, sides) &&
-                                  compare_current(mismatch, world, communicator, histories, count, sides)));
+    done = done && (count < 2 || compare_members(mismatch, overcome, world, communicator, histories, count, sides));
     free(histories);
     free(sides);
     return done;
 }
 
-bool desync_find(struct mismatch *mismatch, struct world *world) {
-    *mismatch = (struct mismatch){0};
+bool desync_find(struct mismatch *mismatch, struct mismatch *overcome, struct world *world) {
+    *mismatch = *overcome = (struct mismatch){0};
     bool done = true;
     for (uint32_t c = 0; done && c < world->communicator_count; c++) {
         struct shared_communicator *communicator = &world->communicators[c];
         if (communicator->kind == COMMUNICATOR_INTRA && communicator->present_count > 1)
-            done = look_at_communicator(mismatch, world, communicator);
+            done = look_at_communicator(mismatch, overcome, world, communicator);
     }
     return done;
 }

@@ -39,9 +39,15 @@ struct mismatch {
     uint32_t expected_party;
 };
 
+/* How many more collectives of NCCL's all members have ended after one about which they disagree, where that is not
+ * what they wait in: a sender is at most NCCL_STEPS (8) steps ahead of its receiver, and each collective takes one or
+ * more on every connection, so that those who are out of step by it stand before as many are over. */
+#define MISMATCH_OVERCOME 8
+
 /* Finds the communicator whose members disagree, the earliest in the job by the number of its first differing
- * collective. Returns false when memory is short. Free with mismatch_free. */
-bool desync_find(struct mismatch *mismatch, struct world *world);
+ * collective. *overcome: the same of those where all went on from that, as far as GPUs tell. Returns false when memory
+ * is short. Free both with mismatch_free. */
+bool desync_find(struct mismatch *mismatch, struct mismatch *overcome, struct world *world);
 /* The same of a message: its sender is the first party. False: memory is short. */
 bool mismatch_of_message(struct mismatch *mismatch, struct shared_communicator *communicator, uint32_t seq,
                          uint32_t sender, const struct signature *sent, uint32_t receiver,

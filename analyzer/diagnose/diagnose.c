@@ -481,11 +481,14 @@ static bool find_unfit_sizes(struct diagnosis *diagnosis) {
 
 static bool judge_waits(struct diagnosis *diagnosis) {
     bool dead = false;
-    if (!desync_find(&diagnosis->mismatch, &diagnosis->world))
+    if (!desync_find(&diagnosis->mismatch, &diagnosis->overcome, &diagnosis->world))
         return false;
     /* a job may come to its end with it, and wrong results */
-    if (diagnosis->mismatch.communicator && !anybody_waits(diagnosis) && collectives_failed(diagnosis))
+    bool differ = diagnosis->mismatch.communicator || diagnosis->overcome.communicator;
+    if (differ && !anybody_waits(diagnosis) && collectives_failed(diagnosis)) {
         mismatch_free(&diagnosis->mismatch);
+        mismatch_free(&diagnosis->overcome);
+    }
     if (!diagnosis->mismatch.communicator && (!find_unequal_message(diagnosis) || !find_unfit_sizes(diagnosis)))
         return false;
     if (diagnosis->mismatch.communicator) {
@@ -725,6 +728,7 @@ static void forget_judgement(struct diagnosis *diagnosis) {
     free(diagnosis->culprits);
     free(diagnosis->cycle);
     mismatch_free(&diagnosis->mismatch);
+    mismatch_free(&diagnosis->overcome);
     wait_for_graph_free(&diagnosis->wait_for_graph);
     diagnosis->culprits = NULL;
     diagnosis->cycle = NULL;
@@ -774,6 +778,16 @@ static void judge_uncollected(struct diagnosis *diagnosis) {
         diagnosis->verdict = VERDICT_UNKNOWN;
 }
 
+/* Where nothing holds the job up, that ranks disagreed is what there is to say. */
+static void judge_overcome(struct diagnosis *diagnosis) {
+    bool nobody = diagnosis->verdict == VERDICT_OK || diagnosis->verdict == VERDICT_UNKNOWN;
+    if (!diagnosis->overcome.communicator || !nobody || diagnosis->culprit_count > 0)
+        return;
+    diagnosis->mismatch = diagnosis->overcome;
+    diagnosis->overcome = (struct mismatch){0};
+    blame_mismatch(diagnosis);
+}
+
 /* A rank that reads its modules, or is on a node that comes up late, has no dump yet. */
 static void judge_starting(struct diagnosis *diagnosis) {
     const struct wait_for_graph *waits = &diagnosis->wait_for_graph;
@@ -802,6 +816,7 @@ bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct d
     judge_suspended(diagnosis);
     judge_uncollected(diagnosis);
     judge_starting(diagnosis);
+    judge_overcome(diagnosis);
     weigh_absences(diagnosis, request);
     if (diagnosis->culprit_count > 0 && diagnosis->verdict != VERDICT_DEADLOCK)
         qsort(diagnosis->culprits, diagnosis->culprit_count, sizeof *diagnosis->culprits, compare_culprits);
@@ -825,6 +840,7 @@ void diagnosis_free(struct diagnosis *diagnosis) {
     free(diagnosis->culprits);
     free(diagnosis->cycle);
     mismatch_free(&diagnosis->mismatch);
+    mismatch_free(&diagnosis->overcome);
     wait_for_graph_free(&diagnosis->wait_for_graph);
     world_free(&diagnosis->world);
     *diagnosis = (struct diagnosis){0};

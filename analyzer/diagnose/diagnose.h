@@ -67,6 +67,7 @@ struct diagnosis {
                                  hold nothing since it could not be read */
     bool may_come_back;       /* a hang: those waited for are, or were, away, no longer than work may be */
     struct mismatch mismatch; /* of a desync */
+    struct mismatch overcome; /* beside another verdict: ranks disagreed, and all of them went on */
     struct job_end end;       /* of the request; nothing known where that has none */
     struct first_death first_death;
     bool stood_before_death; /* the job stood already when that one ended, which therefore is not the cause */

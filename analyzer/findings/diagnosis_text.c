@@ -86,29 +86,46 @@ static void say_unfit(struct diagnosis_text *told, const struct diagnosis *diagn
     say(told, "desync: %s.", text);
 }
 
-static void say_mismatch(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
-    const struct mismatch *m = &diagnosis->mismatch;
-    char ours[LIST], theirs[LIST], text[SENTENCE] = "";
+/* "the ranks disagree about collective #6 on default_pg: ranks 0, 1, 3 called ..., rank 2 called ..." */
+static void phrase_mismatch(char *text, size_t size, const struct diagnosis *diagnosis, const struct mismatch *m,
+                            const char *expected_site, const char *other_site) {
+    char ours[LIST], theirs[LIST];
     say_parties(diagnosis, ours, sizeof ours, m->parties, m->expected_count);
     say_parties(diagnosis, theirs, sizeof theirs, m->parties + m->expected_count, m->other_count);
     if (m->message && m->number != SEQ_NONE)
-        phrase(text, sizeof text, "the ranks disagree about the message with p2p_seq_id %" PRIu32 " of %s", m->number,
+        phrase(text, size, "the ranks disagree about the message with p2p_seq_id %" PRIu32 " of %s", m->number,
                rank_text(diagnosis->world.parties[m->number_party].rank).text);
     else
-        phrase(text, sizeof text, "the ranks disagree about %s #%" PRIu64, m->message ? "message" : "collective",
-               m->from_seq);
+        phrase(text, size, "the ranks disagree about %s #%" PRIu64, m->message ? "message" : "collective", m->from_seq);
     if (m->to_seq > m->from_seq)
-        phrase(text, sizeof text, " or one up to #%" PRIu64 " (the records of it are overwritten)", m->to_seq);
-    phrase_communicator(text, sizeof text, m->communicator);
-    phrase(text, sizeof text, ": %s called ", ours);
-    phrase_signature(text, sizeof text, &m->expected, &m->other);
-    phrase(text, sizeof text, "%s", told->expected_site);
-    say_refused(text, sizeof text, &m->expected);
-    phrase(text, sizeof text, ", %s called ", theirs);
-    phrase_signature(text, sizeof text, &m->other, &m->expected);
-    phrase(text, sizeof text, "%s", told->other_site);
-    say_refused(text, sizeof text, &m->other);
+        phrase(text, size, " or one up to #%" PRIu64 " (the records of it are overwritten)", m->to_seq);
+    phrase_communicator(text, size, m->communicator);
+    phrase(text, size, ": %s called ", ours);
+    phrase_signature(text, size, &m->expected, &m->other);
+    phrase(text, size, "%s", expected_site);
+    say_refused(text, size, &m->expected);
+    phrase(text, size, ", %s called ", theirs);
+    phrase_signature(text, size, &m->other, &m->expected);
+    phrase(text, size, "%s", other_site);
+    say_refused(text, size, &m->other);
+}
+
+static void say_mismatch(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
+    const struct mismatch *m = &diagnosis->mismatch;
+    char text[SENTENCE] = "";
+    phrase_mismatch(text, sizeof text, diagnosis, m, told->expected_site, told->other_site);
     say(told, "desync: %s.%s", text, m->tie ? " As many did the one as the other: either may be wrong." : "");
+}
+
+static void say_overcome(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
+    char text[SENTENCE] = "";
+    if (!diagnosis->overcome.communicator)
+        return;
+    phrase_mismatch(text, sizeof text, diagnosis, &diagnosis->overcome, "", "");
+    say(told,
+        "Beside that, %s. That, and more after it, ended on all of them, so it is not what they wait for now; what it "
+        "computed may be wrong.",
+        text);
 }
 
 static void say_cycle(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
@@ -689,6 +706,7 @@ static void say_all(struct diagnosis_text *told, struct diagnosis *diagnosis, co
                 say_end(told, diagnosis);
         }
         say_first_gone(told, diagnosis);
+        say_overcome(told, diagnosis);
         return;
     case VERDICT_DESYNC:
         say_desync(told, diagnosis);
@@ -712,6 +730,7 @@ static void say_all(struct diagnosis_text *told, struct diagnosis *diagnosis, co
     if (!request->settled && !diagnosis->wait_for_graph.any_alive && diagnosis->verdict != VERDICT_DESYNC)
         say_end(told, diagnosis);
     say_first_gone(told, diagnosis);
+    say_overcome(told, diagnosis);
 }
 
 bool diagnosis_text_make(struct diagnosis_text *text, struct diagnosis *diagnosis,

@@ -9,6 +9,7 @@ import pytest
 import recorded_jobs
 from flight_recorders import entry, flight
 from test_import import analyse, run_import
+from test_import_moments import RANKS, diagnosed, named, recorded
 
 
 def diagnosis(folder, output):
@@ -86,3 +87,31 @@ def test_a_version_that_is_not_known_is_said(tmp_path):
     (tmp_path / "given").mkdir()
     write(tmp_path / "given", [{**flight([entry(1)], "[0]"), "version": "3.0"}])
     assert "version 3.0" in run_import(tmp_path / "given", "-o", tmp_path / "out").stdout
+
+
+LOOKS = [630_000] * RANKS
+ANOTHER_TYPE = {"input_dtypes": ["Int"], "output_dtypes": ["Int"]}
+
+
+def test_a_mismatch_that_all_went_on_from_hides_no_hang(tmp_path):
+    """Of collective 6, which ended everywhere as did those after it; rank 1 never comes to number 30."""
+    recorded(tmp_path / "given", LOOKS, stops=(1, 30), changes={(2, 6): ANOTHER_TYPE})
+    found, said = diagnosed(tmp_path)
+    assert (found["verdict"], named(found), found["mismatch"]) == ("hang", [1], None), said
+    assert "Beside that, the ranks disagree about collective #6 on default_pg" in said
+    assert "rank 2 called ncclAllReduce(128 bytes, int32)" in said
+
+
+@pytest.mark.parametrize("stops, looks", [((1, 12), LOOKS), (None, [206] * RANKS)], ids=["just before", "nothing hangs"])
+def test_a_mismatch_without_a_hang_far_behind_is_what_is_told(stops, looks, tmp_path):
+    recorded(tmp_path / "given", looks, stops=stops, changes={(2, 6): ANOTHER_TYPE})
+    found, said = diagnosed(tmp_path)
+    assert (found["verdict"], named(found)) == ("desync", [2]), said
+    assert "Beside that" not in said
+
+
+def test_a_second_mismatch_is_found_behind_one_that_all_went_on_from(tmp_path):
+    recorded(tmp_path / "given", LOOKS, stops=(RANKS, 30), changes={(2, 6): ANOTHER_TYPE, (3, 30): ANOTHER_TYPE})
+    found, said = diagnosed(tmp_path)
+    assert (found["verdict"], named(found), found["mismatch"]["from_seq"]) == ("desync", [3], 30), said
+    assert "Beside that, the ranks disagree about collective #6 on default_pg" in said
