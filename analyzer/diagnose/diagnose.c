@@ -334,16 +334,22 @@ static void blame_cycle(struct diagnosis *diagnosis) {
 }
 
 /* Who waits for a message of which nothing tells whether anybody misses is not to blame. Nor is whoever is not on
- * record here, as long as others are known not to have come. */
+ * record here, as long as others are known not to have come. Of an import no file may just mean that it was not
+ * fetched: whose own record tells that it did not come is to blame, whether others are missing or not. */
 static void blame_sinks(struct diagnosis *diagnosis, const uint8_t *sinks, bool dead) {
-    bool untold = false, known = false;
-    diagnosis->verdict = dead ? VERDICT_DEAD_RANK : VERDICT_HANG;
-    for (uint32_t p = 0; p < diagnosis->world.party_count; p++)
-        known |= sinks[p] && !party_is_untold(&diagnosis->world.parties[p]) &&
-                 !diagnosis->wait_for_graph.parties[p].partner_untold;
-    for (uint32_t p = 0; p < diagnosis->world.party_count; p++) {
+    const struct world *world = &diagnosis->world;
+    bool untold = false, known = false, there = false;
+    for (uint32_t p = 0; p < world->party_count; p++) {
+        bool tells =
+            sinks[p] && !party_is_untold(&world->parties[p]) && !diagnosis->wait_for_graph.parties[p].partner_untold;
+        known |= tells;
+        there |= tells && world->parties[p].dump && world_is_imported(world);
+    }
+    bool only_dead = dead && !there;
+    diagnosis->verdict = only_dead ? VERDICT_DEAD_RANK : VERDICT_HANG;
+    for (uint32_t p = 0; p < world->party_count; p++) {
         const struct party_state *state = &diagnosis->wait_for_graph.parties[p];
-        if (!sinks[p] || (dead && !is_dead(state)) || (known && party_is_untold(&diagnosis->world.parties[p])))
+        if (!sinks[p] || (only_dead && !is_dead(state)) || (known && party_is_untold(&world->parties[p])))
             continue;
         untold |= state->partner_untold;
         if (!state->partner_untold)
@@ -684,6 +690,8 @@ static void weigh_absences(struct diagnosis *diagnosis, const struct diagnose_re
     for (size_t i = 0; asked && i < diagnosis->culprit_count; i++) {
         struct culprit *culprit = &diagnosis->culprits[i];
         const struct dump *dump = diagnosis->world.parties[culprit->party].dump;
+        if (culprit->state == CULPRIT_NO_DUMP) /* beside others, whose absences are known */
+            continue;
         culprit->absence = absence_of(diagnosis, culprit, until);
         if (dump && dump->header->pid == 0) /* how long it lasted is known only where the file's time is */
             diagnosis->may_come_back &= dump->lived_on_ms > 0;

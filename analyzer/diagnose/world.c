@@ -19,6 +19,10 @@ bool party_is_untold(const struct party *party) {
     return party->elsewhere || party->unread || party->outdated;
 }
 
+bool world_is_imported(const struct world *world) {
+    return world->dump_count > 0 && world->parties[0].dump->header->pid == 0;
+}
+
 /* No process wrote it, and there was nothing to write. */
 static bool is_unread(const struct dump_header *header) {
     return header->pid == 0 && header->state & STATE_SWITCHED_OFF;

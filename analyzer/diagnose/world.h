@@ -58,6 +58,9 @@ struct world {
 /* Whether there are records of what it did, which are not here, or cannot be read; or it did more than is on record. */
 bool party_is_untold(const struct party *party);
 
+/* Whether it is what another tool recorded: no process of the job wrote its dumps. */
+bool world_is_imported(const struct world *world);
+
 /* Takes in a job's dumps; `states` is per dump. Communicators whose uid may differ between ranks are left out. Returns
  * false when memory is short; the caller frees with world_free in every case. The job must outlive it. */
 bool world_build(struct world *world, const struct job *job, const enum process_state *states);

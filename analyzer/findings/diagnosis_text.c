@@ -200,12 +200,17 @@ static void say_why_it_stays(struct diagnosis_text *told, const struct diagnosis
     say(told, "%s though all %s have come%s.", waiting, stalled->needed ? "neighbours" : "members", why);
 }
 
+/* Of an import a file that is missing tells nothing of its rank. */
+static bool is_untold(const struct world *world, uint32_t party) {
+    return party_is_untold(&world->parties[party]) || (!world->parties[party].dump && world_is_imported(world));
+}
+
 /* Moves those of whom nothing is on record to the end. Returns how many are on record. */
 static size_t move_untold_back(const struct diagnosis *diagnosis, int32_t *ranks, size_t count, int32_t *untold) {
     size_t known = 0, unknown = 0;
     for (size_t i = 0; i < count; i++) {
         uint32_t party = diagnosis->world.party_of_rank[ranks[i]];
-        if (party != NOBODY && party_is_untold(&diagnosis->world.parties[party]))
+        if (party != NOBODY && is_untold(&diagnosis->world, party))
             untold[unknown++] = ranks[i];
         else
             ranks[known++] = ranks[i];
@@ -437,30 +442,56 @@ static const char *whereabouts(const struct diagnosis *diagnosis) {
                                                  : "elsewhere or stopped";
 }
 
+/* Culprits that left no dump, or the others. Returns how many. */
+static size_t say_who(const struct diagnosis *diagnosis, bool without_dump, char *who, size_t size) {
+    uint32_t *parties = malloc((diagnosis->culprit_count + 1) * sizeof *parties);
+    size_t count = 0;
+    who[0] = '\0';
+    for (size_t i = 0; parties && i < diagnosis->culprit_count; i++)
+        if ((diagnosis->culprits[i].state == CULPRIT_NO_DUMP) == without_dump)
+            parties[count++] = diagnosis->culprits[i].party;
+    if (count > 0)
+        say_parties(diagnosis, who, size, parties, count);
+    free(parties);
+    return count;
+}
+
+/* Who is known not to have come, then those of whom that is not known. */
+static void say_awaited_ranks(struct diagnosis_text *told, const struct diagnosis *diagnosis, const char *hang) {
+    char who[LIST], missing[LIST], text[SENTENCE] = "";
+    size_t without = say_who(diagnosis, true, missing, sizeof missing);
+    size_t count = say_who(diagnosis, false, who, sizeof who);
+    if (without > 0)
+        phrase(text, sizeof text, " Of %s nothing is known: no file of %s is here.", missing,
+               without > 1 ? "them" : "it");
+    say(told, "%s: the others wait for %s, which %s %s.%s", hang, who, count > 1 ? "are" : "is", whereabouts(diagnosis),
+        text);
+}
+
 static void say_headline(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
     char who[LIST] = "";
-    uint32_t *parties = malloc((diagnosis->culprit_count + 1) * sizeof *parties);
-    for (size_t i = 0; parties && i < diagnosis->culprit_count; i++)
-        parties[i] = diagnosis->culprits[i].party;
-    if (parties)
-        say_parties(diagnosis, who, sizeof who, parties, diagnosis->culprit_count);
-    bool many = diagnosis->culprit_count > 1;
     const char *hang = diagnosis->standing.kind == STANDING_UNTOLD ? "hang, unless it was killed at work"
                        : diagnosis->may_come_back                  ? "hang, or a long pause"
                                                                    : "hang";
-    if (diagnosis->culprit_count == 0)
+    if (diagnosis->culprit_count == 0) {
         say(told, "%s: ranks are blocked, but nobody they wait for is missing.", hang);
-    else if (diagnosis->verdict == VERDICT_DEAD_RANK)
+    } else if (diagnosis->verdict == VERDICT_DEAD_RANK) {
+        uint32_t *parties = malloc((diagnosis->culprit_count + 1) * sizeof *parties);
+        for (size_t i = 0; parties && i < diagnosis->culprit_count; i++)
+            parties[i] = diagnosis->culprits[i].party;
+        if (parties)
+            say_parties(diagnosis, who, sizeof who, parties, diagnosis->culprit_count);
+        free(parties);
         say(told, "dead rank: the job cannot go on without %s, which %s dead or left no dump.", who,
-            many ? "are" : "is");
-    else
-        say(told, "%s: the others wait for %s, which %s %s.", hang, who, many ? "are" : "is", whereabouts(diagnosis));
+            diagnosis->culprit_count > 1 ? "are" : "is");
+    } else {
+        say_awaited_ranks(told, diagnosis, hang);
+    }
     if (diagnosis->may_come_back && diagnosis->standing.kind == STANDING_NONE)
         say(told,
             "Nothing tells that who is waited for does not come: ranks that compute for long, or read or write files, "
             "are away like that.%s",
-            diagnosis->world.parties[0].dump->header->pid == 0 ? "" : " Look again later.");
-    free(parties);
+            world_is_imported(&diagnosis->world) ? "" : " Look again later.");
 }
 
 static void phrase_seconds(char *text, size_t size, int64_t ns) {

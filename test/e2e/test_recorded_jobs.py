@@ -115,3 +115,33 @@ def test_a_second_mismatch_is_found_behind_one_that_all_went_on_from(tmp_path):
     found, said = diagnosed(tmp_path)
     assert (found["verdict"], named(found), found["mismatch"]["from_seq"]) == ("desync", [3], 30), said
     assert "Beside that, the ranks disagree about collective #6 on default_pg" in said
+
+
+@pytest.mark.parametrize("lost, said_of", [([3], "Of rank 3 nothing is known: no file of it is here."),
+                                           ([0, 3], "Of ranks 0, 3 nothing is known: no file of them is here.")])
+def test_who_did_not_come_is_named_beside_files_that_are_missing(lost, said_of, tmp_path):
+    recorded(tmp_path / "given", LOOKS, stops=(1, 30))
+    for rank in lost:
+        (tmp_path / "given" / f"nccl_trace_rank_{rank}").unlink()
+    found, said = diagnosed(tmp_path)
+    assert (found["verdict"], found["severity"]) == ("hang", "error"), said
+    assert {culprit["rank"]: culprit["state"] for culprit in found["culprits"]} == {
+        1: "in_user_code", **{rank: "no_dump" for rank in lost}}
+    assert "the others wait for rank 1, which is elsewhere. " + said_of in said
+    assert "rank 1 never began it; whether rank" in said
+
+
+def test_who_is_away_for_a_moment_is_not_for_sure_to_blame_beside_a_missing_file(tmp_path):
+    recorded(tmp_path / "given", [20_000] * RANKS, stops=(1, 30))
+    (tmp_path / "given" / "nccl_trace_rank_3").unlink()
+    found, said = diagnosed(tmp_path)
+    assert (found["verdict"], found["severity"], named(found)) == ("hang", "warning", [1, 3]), said
+    assert said.startswith("hang, or a long pause: the others wait for rank 1")
+
+
+def test_a_missing_file_alone(tmp_path):
+    recorded(tmp_path / "given", LOOKS, stops=(3, 30))
+    (tmp_path / "given" / "nccl_trace_rank_3").unlink()
+    found, said = diagnosed(tmp_path)
+    assert (found["verdict"], named(found)) == ("dead_rank", [3]), said
+    assert "ranks 0-2 wait; whether rank 3 began it is not known." in said
