@@ -136,6 +136,26 @@ static void who_begins_with_something_else_is_not_late(void **state) {
     }
 }
 
+/* Of an import, which has no process: 6 ms are nobody's where each time is known to 200 ms, and 280 ms are. */
+static void times_that_were_looked_at_seldom_make_nobody_late(void **state) {
+    (void)state;
+    static const struct device_anchor anchor = {.version = 2, .width_ns = 200000000};
+    for (unsigned late = 0; late < 2; late++)
+        for (int32_t pid = 0; pid < 2; pid++) {
+            struct hand_steps hand;
+            make_steps(&hand, STEPS);
+            for (unsigned r = 0; r < RANKS; r++) {
+                hand.ranks[r].device = true;
+                hand.headers[r].pid = pid;
+                hand.dumps[r].device_anchors = &anchor;
+                hand.dumps[r].device_anchor_count = 1;
+            }
+            SET(&hand, 0, first_ns, 20);
+            SET(&hand, 3, first_ns, late ? 300 : 26.5);
+            assert_int_equal(is_advised(&hand, "step_interval"), late || pid != 0);
+        }
+}
+
 static bool is_blamed_on_its_gpu(const struct hand_steps *hand) {
     struct findings findings = {0};
     struct advice_limits limits = advice_standard();
@@ -276,6 +296,7 @@ int main(void) {
         cmocka_unit_test(an_interval_a_fifth_above_the_mean_is_late),
         cmocka_unit_test(short_intervals_are_nobodys_trouble),
         cmocka_unit_test(who_begins_with_something_else_is_not_late),
+        cmocka_unit_test(times_that_were_looked_at_seldom_make_nobody_late),
         cmocka_unit_test(who_was_enqueued_in_time_is_late_on_its_gpu),
         cmocka_unit_test(a_gpu_of_which_too_little_is_known_blames_nobody),
         cmocka_unit_test(four_steps_are_enough),
