@@ -140,6 +140,27 @@ const struct stalled *held_before(const struct diagnosis *diagnosis, uint32_t pa
     return NULL;
 }
 
+bool not_begun_find(const struct diagnosis *diagnosis, uint32_t party, struct not_begun *found) {
+    const struct world *world = &diagnosis->world;
+    const struct dump *dump = party < world->dump_count ? world->parties[party].dump : NULL;
+    uint32_t timing = dump ? dump->header->gpu_timing : GPU_TIMING_OFF;
+    if (timing != GPU_TIMING_EVENTS && timing != GPU_TIMING_KERNEL)
+        return false;
+    for (uint32_t local = 0; local < dump->communicator_count; local++) {
+        const struct membership me = {.party = party, .local = local};
+        struct progress progress;
+        *found = (struct not_begun){.communicator = world_communicator(world, party, local)};
+        if (!found->communicator || !membership_progress(world, &me, &progress) ||
+            progress.enqueued <= progress.started)
+            continue;
+        found->seq = progress.started;
+        found->call = signature_of(world, &me, progress.started).call;
+        if (found->call && found->call->api == API_NCCL)
+            return true;
+    }
+    return false;
+}
+
 static enum culprit_state culprit_state_of(const struct diagnosis *diagnosis, uint32_t party) {
     enum doing doing = diagnosis->wait_for_graph.parties[party].doing;
     bool held = diagnosis->wait_for_graph.parties[party].held || held_before(diagnosis, party);

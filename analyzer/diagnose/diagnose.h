@@ -105,6 +105,16 @@ size_t stalled_ranks(struct diagnosis *diagnosis, const struct stalled *stalled,
                      size_t capacity);
 /* The collective that others wait in and that this party has called, but that its GPU has not begun; NULL: none. */
 const struct stalled *held_before(const struct diagnosis *diagnosis, uint32_t party);
+/* A collective that a party has called, but that its GPU has not begun. */
+struct not_begun {
+    const struct shared_communicator *communicator;
+    const struct call_name *call;
+    uint64_t seq;
+};
+
+/* The oldest of a communicator, whether others wait in it or not: a broadcast may be over for them. False: there is
+ * none, or when GPUs begin is not known. */
+bool not_begun_find(const struct diagnosis *diagnosis, uint32_t party, struct not_begun *found);
 /* Whether anybody is missing and known to be waited for: worth showing. */
 bool stalled_is_open(const struct stalled *stalled);
 

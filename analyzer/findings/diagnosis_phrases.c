@@ -247,12 +247,30 @@ static void append_absence(char *text, size_t size, const struct diagnosis *diag
         phrase(text, size, ", on record before that for %s at most", longest);
 }
 
-static const char *reason_of_blocked(const struct party_state *state) {
+/* Of a job that may have been killed at work, what was under way then need not have stood. */
+static const char *reason_of_blocked(const struct diagnosis *diagnosis, const struct party_state *state) {
     if (state->doing == DOING_CALL)
         return "called it too, but has not come out of the call";
+    if (state->doing == DOING_USER_CODE && diagnosis->standing.kind == STANDING_UNTOLD)
+        return "called it too, but its GPU had not begun it by then: something lay before it on the stream";
     if (state->doing == DOING_USER_CODE)
         return "called it too, but its GPU has not begun it: what lies before it on the stream does not end";
     return "has not come out of it, though all have come to it: stopped, or its messages do not get through";
+}
+
+/* A host that is in its own code may wait there for its GPU, which others' calls do not show. */
+static bool say_not_begun(const struct diagnosis *diagnosis, const struct culprit *culprit, char *text, size_t size) {
+    struct not_begun held;
+    bool untold = diagnosis->standing.kind == STANDING_UNTOLD;
+    bool here = culprit->state == CULPRIT_IN_USER_CODE &&
+                diagnosis->wait_for_graph.parties[culprit->party].doing == DOING_USER_CODE;
+    if (!here || !not_begun_find(diagnosis, culprit->party, &held))
+        return false;
+    snprintf(text, size, "its GPU %s not begun %.40s #%" PRIu64, untold ? "had" : "has", held.call->name, held.seq);
+    phrase_communicator(text, size, held.communicator);
+    phrase(text, size, ", which it has called: what lies before that on the stream %s",
+           untold ? "had not ended" : "does not end");
+    return true;
 }
 
 /* Why others wait for it. */
@@ -285,7 +303,7 @@ static void say_awaited(const struct diagnosis *diagnosis, const struct culprit 
                             : "had finished: it came to MPI_Finalize without it";
         break;
     case CULPRIT_BLOCKED:
-        reason = reason_of_blocked(state);
+        reason = reason_of_blocked(diagnosis, state);
         break;
     default:
         reason = state->doing == DOING_POLL   ? "asks for something again and again"
@@ -295,8 +313,9 @@ static void say_awaited(const struct diagnosis *diagnosis, const struct culprit 
                  : party->process == PROCESS_RUNS ? "alive in its own code"
                                                   : "was in its own code when last seen, alive or already dead";
     }
-    snprintf(text, size, "%s",
-             state->stopped ? "its process is stopped by a signal (kill -CONT lets it go on)" : reason);
+    if (state->stopped || !say_not_begun(diagnosis, culprit, text, size))
+        snprintf(text, size, "%s",
+                 state->stopped ? "its process is stopped by a signal (kill -CONT lets it go on)" : reason);
     append_absence(text, size, diagnosis, culprit);
 }
 

@@ -15,7 +15,7 @@
 
 struct culprit_text {
     char where[416];  /* what it does: "MPI_Recv(source 5, tag 7) on MPI_COMM_WORLD" */
-    char reason[224]; /* why it is to blame */
+    char reason[320]; /* why it is to blame */
 };
 
 /* Where the two calls of an unmatched message were made, as " at train_step (train.py:42)"; empty: not known. */

@@ -83,6 +83,15 @@ def test_a_stream_that_is_blocked_before_it(where):
     assert "hang.c:" in result["culprits"][0]["where"]
 
 
+def test_a_stream_that_is_blocked_before_a_broadcast(where):
+    """Which is over for the others: they wait in a reduction that rank 1, whose host waits for its GPU, has not called."""
+    result = both("broadcast", where)
+    assert (result["verdict"], states(result)) == ("hang", {1: "in_user_code"}), result["text"]
+    assert (result["collectives"][0]["op"], result["collectives"][0]["seq"]) == ("ncclAllReduce", GOOD + 1)
+    reason = result["culprits"][0]["reason"]
+    assert f"its GPU has not begun ncclBroadcast #{GOOD}" in reason and "before that on the stream does not end" in reason
+
+
 def test_another_count(where):
     result = both("count", where)
     assert result["verdict"] == "desync"

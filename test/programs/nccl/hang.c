@@ -58,6 +58,30 @@ static void stream_blocked(void) {
     reduce(VALUES);
 }
 
+/* The same before a broadcast, which is over for the others: they wait in what rank 1 has not called. */
+static void broadcast_blocked(void) {
+    if (rank == 1)
+        NEED(cudaLaunchHostFunc(stream, sleep_long, NULL));
+    NEED(ncclBroadcast(values, values, VALUES, ncclFloat32, 0, comm, stream));
+    NEED(cudaStreamSynchronize(stream));
+    reduce(VALUES);
+}
+
+static void work_a_while(void *nothing) {
+    (void)nothing;
+    usleep(2000);
+}
+
+/* No hang: at any moment the others' GPUs are likely to wait for that of rank 1. */
+static void working(void) {
+    for (;;) {
+        if (rank == 1)
+            NEED(cudaLaunchHostFunc(stream, work_a_while, NULL));
+        reduce(VALUES);
+        NEED(cudaStreamSynchronize(stream));
+    }
+}
+
 /* Rank 2 reduces fewer values. */
 static void count(void) {
     reduce(rank == 2 ? VALUES / 2 : VALUES);
@@ -177,6 +201,8 @@ static const struct {
     void (*hang)(void);
 } modes[] = {{"absent", absent},
              {"stream", stream_blocked},
+             {"broadcast", broadcast_blocked},
+             {"working", working},
              {"count", count},
              {"skipped", skipped},
              {"group", group},
