@@ -319,7 +319,8 @@ static bool find_standing(struct standing *standing, const struct wait_for_graph
             compare_wait(standing, waits);
         else
             compare_setup(standing, waits, until);
-        standing->end_known = lives[standing->party].slack_ns < INT64_MAX;
+        standing->slack_ns = lives[standing->party].slack_ns;
+        standing->end_known = standing->slack_ns < INT64_MAX;
         standing->until = moment_at(waits->world->parties[standing->party].dump, lives[standing->party].last_ns);
         standing->kind = standing_kind_of(standing, waits->world, lives[standing->party].slack_ns);
     }

@@ -31,6 +31,7 @@ struct standing {
     bool unlike;                  /* there were none: that is of other calls */
     bool end_known;               /* that was the end of the job, or near it */
     struct moment until;          /* the last sign of life of its host */
+    int64_t slack_ns;             /* ... by how much the job may have lived on after that; INT64_MAX: not known */
 };
 
 /* How old waits have to be, in usual lengths, and at least, to be more than what happens at work. */

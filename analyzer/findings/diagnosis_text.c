@@ -456,6 +456,16 @@ static size_t say_who(const struct diagnosis *diagnosis, bool without_dump, char
     return count;
 }
 
+/* Of waits that were no longer than usual, how much longer they may have been when the job ended. */
+static void phrase_last_look(char *text, size_t size, const struct standing *standing) {
+    char seconds[32];
+    if (!standing->end_known || standing->slack_ns <= 0)
+        return;
+    say_seconds(seconds, sizeof seconds, standing->slack_ns);
+    phrase(text, size, " No wait was longer than is usual when they were last seen, at most %s before the end.",
+           seconds);
+}
+
 /* Who is known not to have come, then those of whom that is not known. */
 static void say_awaited_ranks(struct diagnosis_text *told, const struct diagnosis *diagnosis, const char *hang) {
     char who[LIST], missing[LIST], text[SENTENCE] = "";
@@ -464,8 +474,14 @@ static void say_awaited_ranks(struct diagnosis_text *told, const struct diagnosi
     if (without > 0)
         phrase(text, sizeof text, " Of %s nothing is known: no file of %s is here.", missing,
                without > 1 ? "them" : "it");
-    say(told, "%s: the others wait for %s, which %s %s.%s", hang, who, count > 1 ? "are" : "is", whereabouts(diagnosis),
-        text);
+    bool untold = diagnosis->standing.kind == STANDING_UNTOLD;
+    if (untold)
+        phrase_last_look(text, sizeof text, &diagnosis->standing);
+    say(told, "%s: the others %s for %s, which %s %s.%s", hang, untold ? "waited" : "wait", who,
+        untold      ? count > 1 ? "were" : "was"
+        : count > 1 ? "are"
+                    : "is",
+        whereabouts(diagnosis), text);
 }
 
 static void say_headline(struct diagnosis_text *told, const struct diagnosis *diagnosis) {

@@ -5,6 +5,7 @@
 import contextlib
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -90,6 +91,19 @@ def test_a_stream_that_is_blocked_before_a_broadcast(where):
     assert (result["collectives"][0]["op"], result["collectives"][0]["seq"]) == ("ncclAllReduce", GOOD + 1)
     reason = result["culprits"][0]["reason"]
     assert f"its GPU has not begun ncclBroadcast #{GOOD}" in reason and "before that on the stream does not end" in reason
+
+
+def test_a_job_that_was_killed_at_work(where):
+    """Of the moment when it ended, nothing is said as if it had lasted."""
+    with hanging("working", where):
+        time.sleep(3)  # memory of GPUs, by which the end is nearly known, is sampled every 2 s
+    dead = diagnose(where)
+    said = " ".join(dead["text"])
+    assert dead["severity"] != "error", said
+    if dead["verdict"] == "hang":
+        assert dead["text"][0].startswith("hang, unless it was killed at work: the others waited for rank"), said
+        assert "No wait was longer than is usual when they were last seen" in dead["text"][0], said
+        assert "does not end" not in said
 
 
 def test_another_count(where):
