@@ -273,6 +273,14 @@ static bool say_not_begun(const struct diagnosis *diagnosis, const struct culpri
     return true;
 }
 
+static const char *reason_of_untold(const struct party *party) {
+    return party->unread ? "nothing in its file could be read: what it did is not known"
+           : party->outdated
+               ? "was at work when its file was written, before the others' were: what it did since is not "
+                 "known"
+               : "its dump lies on its node still: what it does is not known here";
+}
+
 /* Why others wait for it. */
 static void say_awaited(const struct diagnosis *diagnosis, const struct culprit *culprit, char *text, size_t size) {
     const struct party_state *state = &diagnosis->wait_for_graph.parties[culprit->party];
@@ -286,11 +294,7 @@ static void say_awaited(const struct diagnosis *diagnosis, const struct culprit 
         reason = "left no dump: it never started, was not recorded, or its dump was not collected";
         break;
     case CULPRIT_NOT_COLLECTED:
-        reason = party->unread ? "nothing in its file could be read: what it did is not known"
-                 : party->outdated
-                     ? "was at work when its file was written, before the others' were: what it did since "
-                       "is not known"
-                     : "its dump lies on its node still: what it does is not known here";
+        reason = reason_of_untold(party);
         break;
     case CULPRIT_DEAD:
         reason = state->gone == GONE_ABORTED ? "called MPI_Abort"
