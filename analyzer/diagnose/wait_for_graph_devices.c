@@ -47,7 +47,7 @@ static const struct reach *reach_of(struct builder *b, const struct shared_commu
 static bool ended_with_all(const struct builder *b, const struct membership *member, uint64_t from, uint64_t to) {
     for (uint64_t seq = to; seq > from && to - seq < ENDED_LOOKED_AT; seq--) {
         struct signature signature = signature_of(b->world, member, seq - 1);
-        if (signature.call && signature.call->flow == FLOW_ALL)
+        if (signature.call && !signature.told && signature.call->flow == FLOW_ALL) /* it was seen to end */
             return true;
     }
     return false;

@@ -466,7 +466,9 @@ static void put_event(const struct dump_image *image, const struct plan *plan, s
                             .dtype = event->dtype};
     if (plan->trace->device && event->communicator != COMM_NONE) {
         bool group = plan->trace->calls[event->call].call_class == CLASS_GROUP;
-        if (plan->trace->running && event->state != TRACE_FINISHED)
+        /* of a recorder of open operations, that it ended is concluded */
+        bool unsure = event->state != TRACE_FINISHED || plan->trace->ranks[plan->rank].only_open;
+        if (plan->trace->running && unsure)
             put_told(image, plan, event, record.op);
         record.kind = group ? RECORD_GROUP : RECORD_POST;
         record.t0 = ticks_of(plan, event->posted_ns);
