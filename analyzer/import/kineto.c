@@ -1170,7 +1170,7 @@ static const char *finish(void *state, struct trace *trace, size_t *dropped) {
     const char *refused = check_ranks(kineto);
     if (!refused)
         refused = add_traces(kineto, trace);
-    if (!refused && (!trace_order_cycles(trace) || !trace_place_hosts(trace)))
+    if (!refused && (!trace_place_hosts(trace) || !trace_order_cycles(trace)))
         refused = strerror(ENOMEM);
     count_dropped(kineto, trace, dropped);
     trace->stacks = kineto->groups.stacks;

@@ -12,6 +12,12 @@
 #include <string.h>
 
 #include "analyzer/base/grow.h"
+#include "analyzer/base/statistics.h"
+
+enum {
+    LACKS_MOST = 256, /* collectives at the beginning: more are no matter of when a profiler was started */
+    LACKS_CLEAR = 4,  /* times nearer do their ends lie: clearly, not by chance */
+};
 
 #define YEAR_NS (INT64_C(366) * 86400 * 1000000000)
 
@@ -432,6 +438,99 @@ static int compare_cycles(const void *a, const void *b) {
     return 0;
 }
 
+/* The end of one rank's side in one cycle. */
+static size_t end_of_side(const struct key *keys, size_t count, size_t i) {
+    size_t end = i + 1;
+    while (end < count && compare_sides(&keys[i], &keys[end]) == 0)
+        end++;
+    return end;
+}
+
+/* One rank's collectives, in a cycle. */
+struct side {
+    struct key *keys;
+    size_t count;
+};
+
+/* How far apart the two sides' collectives end, one clock for both, where `other` lacks the first `lacks` of `whole`.
+ */
+static int64_t ends_apart(const struct side *other, const struct side *whole, size_t lacks, int64_t *apart) {
+    for (size_t i = 0; i < other->count; i++) {
+        int64_t ends = other->keys[i].event->leave_ns - whole->keys[i + lacks].event->leave_ns;
+        apart[i] = ends < 0 ? -ends : ends;
+    }
+    return median_unsorted_int64(apart, other->count);
+}
+
+/* How many collectives it lacks at its beginning: all leave one at the same time, within some microseconds, and the
+ * next one later. 0 where that is not clear. */
+static size_t lacks_first(const struct side *other, const struct side *whole, int64_t *apart) {
+    size_t best = 0, most = whole->count - other->count;
+    int64_t as_they_are = ends_apart(other, whole, 0, apart), least = as_they_are;
+    for (size_t lacks = 1; lacks <= most && lacks <= LACKS_MOST; lacks++) {
+        int64_t found = ends_apart(other, whole, lacks, apart);
+        if (found < least) {
+            least = found;
+            best = lacks;
+        }
+    }
+    return least <= as_they_are / LACKS_CLEAR ? best : 0;
+}
+
+static void note_lack(struct trace *trace, const struct key *key, size_t lacks) {
+    if (!trace->note[0])
+        snprintf(trace->note, sizeof trace->note,
+                 "rank %" PRId32
+                 "'s trace lacks the first %zu collective%s of %.40s, by when the others of its host left them",
+                 key->event->rank, lacks, lacks == 1 ? "" : "s", trace->communicators[key->communicator].name);
+}
+
+/* Compares the sides of one cycle with the longest of their host's: a side's first key gets its place. */
+static bool place_sides(struct trace *trace, struct side *sides, size_t count) {
+    size_t longest = 0;
+    for (size_t i = 0; i < count; i++)
+        longest = sides[i].count > longest ? sides[i].count : longest;
+    for (size_t i = 0; i < count; i++) {
+        const struct side *whole = &sides[i];
+        if (whole->count == longest)
+            continue;
+        uint32_t host = trace->ranks[sides[i].keys->event->rank].host;
+        for (size_t k = 0; k < count; k++)
+            if (trace->ranks[sides[k].keys->event->rank].host == host && sides[k].count > whole->count)
+                whole = &sides[k];
+        if (whole->count == sides[i].count)
+            continue;
+        int64_t *apart = malloc(sides[i].count * sizeof *apart);
+        if (!apart)
+            return false;
+        size_t lacks = lacks_first(&sides[i], whole, apart);
+        free(apart);
+        sides[i].keys->order = lacks;
+        if (lacks > 0)
+            note_lack(trace, sides[i].keys, lacks);
+    }
+    return true;
+}
+
+/* Where a rank's side begins: all at the first place, but for collectives that its trace lacks at its beginning. */
+static bool find_first_places(struct trace *trace, struct key *keys, size_t count) {
+    struct side *sides = malloc((count + 1) * sizeof *sides);
+    size_t side_count = 0;
+    bool done = sides != NULL;
+    for (size_t i = 0; i < count; i++)
+        keys[i].order = 0;
+    for (size_t i = 0, end; done && keys[0].from < 0 && i < count; i = end) {
+        end = end_of_side(keys, count, i);
+        sides[side_count++] = (struct side){&keys[i], end - i};
+        if (end < count && keys[end].event->cycle == keys[i].event->cycle)
+            continue;
+        done = place_sides(trace, sides, side_count);
+        side_count = 0;
+    }
+    free(sides);
+    return done;
+}
+
 /* Each cycle's numbers begin behind those of the one before, whoever had most: a rank that lost a trace has a gap. */
 static void set_places(struct key *keys, size_t count) {
     uint64_t first = 0, next = 0, most = 0;
@@ -443,7 +542,7 @@ static void set_places(struct key *keys, size_t count) {
         if (!channel)
             most = 0;
         if (!cycle || keys[i - 1].event->rank != keys[i].event->rank)
-            next = first;
+            next = first + keys[i].order;
         keys[i].order = keys[i].event->order = next++;
         most = next > most ? next : most;
     }
@@ -488,12 +587,14 @@ static void doubt_places(struct trace *trace, struct key *keys, size_t count) {
                  trace->communicators[keys[0].communicator].name);
 }
 
-static void order_channel(struct trace *trace, struct key *keys, size_t count) {
+static bool order_channel(struct trace *trace, struct key *keys, size_t count) {
     bool numbered = keys[0].from < 0 && numbers_tell(keys, count);
     for (size_t i = 0; numbered && i < count; i++)
         keys[i].event->order = (uint64_t)keys[i].event->told_number;
     if (numbered)
-        return;
+        return true;
+    if (!find_first_places(trace, keys, count))
+        return false;
     set_places(keys, count);
     qsort(keys, count, sizeof *keys, compare_orders);
     for (size_t i = 0, end; i < count; i = end) {
@@ -501,6 +602,7 @@ static void order_channel(struct trace *trace, struct key *keys, size_t count) {
             ;
         doubt_places(trace, &keys[i], end - i);
     }
+    return true;
 }
 
 bool trace_order_cycles(struct trace *trace) {
@@ -508,14 +610,15 @@ bool trace_order_cycles(struct trace *trace) {
     struct key *keys = numbering_keys(trace, &count);
     if (!keys)
         return false;
+    bool done = true;
     qsort(keys, count, sizeof *keys, compare_cycles);
-    for (size_t i = 0, end; i < count; i = end) {
+    for (size_t i = 0, end; done && i < count; i = end) {
         for (end = i + 1; end < count && compare_channels(&keys[i], &keys[end]) == 0; end++)
             ;
-        order_channel(trace, &keys[i], end - i);
+        done = order_channel(trace, &keys[i], end - i);
     }
     free(keys);
-    return true;
+    return done;
 }
 
 /* ---- sorting --------------------------------------------------------------------------------- */

@@ -178,7 +178,9 @@ bool trace_add_sample(struct trace *trace, const struct trace_sample *sample);
 bool trace_place_hosts(struct trace *trace);
 
 /* Sets the order of all events, of which only the times are known, and a number for some. A trace begins anywhere: what
- * ranks have in one place is one operation where that agrees, else nothing tells which belong together. */
+ * ranks have in one place is one operation where that agrees, else nothing tells which belong together. Of ranks of one
+ * host (trace_place_hosts comes before) that have fewer collectives the ends tell how many they lack at the beginning.
+ */
 bool trace_order_cycles(struct trace *trace);
 
 /* Sets every event's seq, and sorts the events, the marks and the samples by rank, then time. */

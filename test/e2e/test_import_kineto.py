@@ -199,4 +199,4 @@ def test_a_trace_does_not_tell_how_the_job_ended(tmp_path):
     said = " ".join(jobs.commtap("diagnose", tmp_path / "out").stdout.split())
     assert "all operations of the traces have ended" in said and "finalised" not in said
     page = " ".join(jobs.commtap("report", tmp_path / "out").stdout.split())
-    assert "normally" not in page and "from one collective or message to the next, 8 are needed" in page
+    assert "normally" not in page and "of one collective or message each at least, 8 are needed" in page

@@ -287,3 +287,23 @@ def test_a_rank_that_is_slow_in_one_step(only, times, tmp_path):
     away = [one["text"] for one in found if one["code"] == "once_away"]
     assert [text.startswith(f"rank {LATE} was away once") for text in away] == [True] * (len(only) == 1)
     assert any(one["code"] == "straggler" for one in found) == (len(only) > 1)
+
+
+@pytest.mark.parametrize("slow, first, last", [(1.0, 1, 0), (1.3, 1, 0), (1.3, 2, 2), (1.0, 0, 1)])
+def test_a_trace_that_begins_one_collective_later(slow, first, last, tmp_path):
+    """Without PyTorch's numbers the ends of kernels tell which belong together: on one host all leave a collective at once."""
+    for name in ("whole", "traces"):
+        backward_job(tmp_path / name, slow, hosts=["a"] * RANKS)
+    for rank, lacks in ((1, slice(0, first)), (3, slice(3 * STEPS - last, None))):
+        path = next((tmp_path / "traces").glob(f"a_{4000 + rank}.*"))
+        trace = json.loads(path.read_text())
+        kernels = [event["args"]["correlation"] for event in trace["traceEvents"] if "AllReduce" in event["name"]]
+        trace["traceEvents"] = [event for event in trace["traceEvents"] if event["args"].get("correlation") not in kernels[lacks]]
+        path.write_text(json.dumps(trace))
+    said = jobs.commtap("import", tmp_path / "traces", "-o", tmp_path / "dumps").stdout
+    assert ("rank 1's trace lacks the first" in " ".join(said.split())) == (first > 0)
+    jobs.commtap("import", tmp_path / "whole", "-o", tmp_path / "all")
+    found, truth = (jobs.document("stragglers", tmp_path / name) for name in ("dumps", "all"))
+    assert [one["rank"] for one in found["stragglers"]] == [one["rank"] for one in truth["stragglers"]]
+    waits = [[one["wait_seconds"] for one in jobs.document("report", tmp_path / name)["ranks"]] for name in ("dumps", "all")]
+    assert waits[0] == pytest.approx(waits[1], rel=0.06, abs=2e-3)
