@@ -130,7 +130,7 @@ struct intervals {
     double longest, others; /* of the worst one, and of the rest on average */
 };
 
-static struct intervals compare_intervals(const struct sums *sums, size_t count, uint8_t begins, double limit) {
+static struct intervals compare_intervals(const struct sums *sums, size_t count, unsigned begins, double limit) {
     struct intervals found = {0};
     double mean = 0, step = 0;
     for (size_t r = 0; r < count; r++) {
@@ -161,7 +161,7 @@ static struct intervals compare_intervals(const struct sums *sums, size_t count,
 static void add_interval(struct findings *findings, const struct sums *sums, const struct steps *steps,
                          const struct job *job, const struct advice_limits *limits) {
     struct intervals worst = {0};
-    for (uint8_t begins = 0; begins <= STEP_BEGINS; begins++) {
+    for (unsigned begins = 0; begins <= STEP_BEGINS; begins++) {
         struct intervals found = compare_intervals(sums, steps->rank_count, begins, limits->interval);
         if (found.slow > 0 && found.longest - found.others > worst.longest - worst.others)
             worst = found;
