@@ -166,8 +166,7 @@ static void add_interval(struct findings *findings, const struct sums *sums, con
         if (found.slow > 0 && found.longest - found.others > worst.longest - worst.others)
             worst = found;
     }
-    if (worst.slow > 0 &&
-        worst.longest - worst.others > looked_every_ns(job->dumps[steps->ranks[worst.worst].dump]))
+    if (worst.slow > 0 && worst.longest - worst.others > looked_every_ns(job->dumps[steps->ranks[worst.worst].dump]))
         findings_add(findings, FINDING_STEP_INTERVAL,
                      "%s is late by %.2f ms per step: its first operation comes %.2f ms after the step's start, "
                      "against %.2f ms of the others (late so: %zu of %zu %s). %s",
