@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "analyzer/diagnose/desync.h"
+#include "analyzer/diagnose/moments.h"
 
 enum { ENDED_LOOKED_AT = 8 }; /* collectives of one member: each is looked for in its records */
 
@@ -53,6 +54,13 @@ static bool ended_with_all(const struct builder *b, const struct membership *mem
     return false;
 }
 
+/* A file that an earlier run left tells nothing of this one. */
+static bool ended_before_it_began(const struct dump *other, const struct dump *dump) {
+    struct moment last = moment_of(other, last_sign_of_life(other));
+    struct moment first = moment_of(dump, dump->header->activated_ticks);
+    return moment_is_earlier(&last, &first);
+}
+
 bool is_outdated(struct builder *b, uint32_t p) {
     const struct dump *dump = b->world->parties[p].dump;
     for (uint32_t local = 0; dump->header->pid == 0 && local < dump->communicator_count; local++) {
@@ -60,8 +68,11 @@ bool is_outdated(struct builder *b, uint32_t p) {
         const struct membership me = {.party = p, .local = local};
         const struct reach *reach = communicator ? reach_of(b, communicator) : NULL;
         uint64_t own = reach ? membership_enqueued(b->world, &me) : 0;
-        if (reach && own < reach->most_completed &&
-            ended_with_all(b, &communicator->present[reach->most_of], own, reach->most_completed))
+        if (!reach || own >= reach->most_completed)
+            continue;
+        const struct membership *most = &communicator->present[reach->most_of];
+        if (!ended_before_it_began(b->world->parties[most->party].dump, dump) &&
+            ended_with_all(b, most, own, reach->most_completed))
             return true;
     }
     return false;

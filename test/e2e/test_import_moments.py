@@ -104,13 +104,15 @@ def test_a_rank_that_had_stopped_just_before(tmp_path):
     assert (found["verdict"], named(found)) == ("hang", [1]), said
 
 
-def test_files_of_an_older_run_beside(tmp_path):
-    """Those of ranks that this run does not have lie there since the day before: that is no measure for its waits."""
+@pytest.mark.parametrize("members", [range(RANKS, 2 * RANKS), range(2 * RANKS)], ids=["their-own", "of-all"])
+def test_files_of_an_older_run_beside(members, tmp_path):
+    """Those of ranks that this run does not have lie there since the day before: that is no measure for its waits, nor did
+    a run that was larger, and came further, end collectives with this one."""
     recorded(tmp_path / "given", [630_000] * RANKS, stops=(1, 41))
     recorded(tmp_path / "old", [2003.4] * RANKS)
     for rank in range(RANKS):
         document = json.loads((tmp_path / "old" / f"nccl_trace_rank_{rank}").read_text())
-        document["pg_config"]["0"]["ranks"] = str(list(range(RANKS, 2 * RANKS)))
+        document["pg_config"]["0"]["ranks"] = str(list(members))
         for one in document["entries"]:
             one["time_created_ns"] -= 86_400_000_000_000
         path = tmp_path / "given" / f"nccl_trace_rank_{RANKS + rank}"
