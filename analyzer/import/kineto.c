@@ -103,6 +103,7 @@ struct rank_trace {
     int64_t first_step;       /* as the profiler counts them, -1: not told */
     LIST(gpu) gpus;           /* of its host */
     int64_t gpu;              /* the one that its first kernel ran on, -1: not told */
+    bool messages;            /* it calls sends or receives */
     bool kineto;              /* it has what only such a trace has, whatever else is there */
     char name[NAME];
     struct process_groups groups;
@@ -902,11 +903,13 @@ static bool add_batch(struct kineto *kineto, struct trace *trace, struct rank_tr
                       const struct operation *operation, size_t first, size_t count) {
     struct trace_event group = {0}, event;
     size_t before = trace->event_count;
+    for (size_t i = first; i < first + count;
+         i++) /* also those behind one that cannot be told: no other launch is theirs */
+        rank->notes.items[i].launched = true;
     for (size_t i = first; i < first + count; i++) {
         struct operation part = *operation;
         enum dropped lacks;
         part.told = &rank->notes.items[i].told;
-        rank->notes.items[i].launched = true;
         if (!read_operation(kineto, trace, rank, &part, import_nccl_call(part.told->name), cycle, &event, &lacks))
             return false;
         if (lacks != DROPPED_REASONS) {
@@ -935,16 +938,12 @@ static enum dropped says_too_little(const struct kineto *kineto, const struct ra
     size_t groups = 0;
     if (operation->told->named || operation->annotation || rank->notes.count == 0)
         return DROPPED_REASONS;
-    for (size_t i = 0; i < kineto->groups.communicator_count; i++)
+    for (size_t i = 0; i < kineto->groups.communicator_count && groups < 2; i++)
         groups += kineto->groups.communicators[i].size > 0;
     if (groups > 1)
         return DROPPED_GROUP;
-    if (import_nccl_call(operation->told->name) != import_nccl_call("sendrecv"))
-        return DROPPED_REASONS;
-    for (size_t i = 0; i < rank->notes.count; i++)
-        if (is_message_call(import_nccl_call(rank->notes.items[i].told.name)))
-            return DROPPED_KIND;
-    return DROPPED_REASONS;
+    bool unsure = rank->messages && import_nccl_call(operation->told->name) == import_nccl_call("sendrecv");
+    return unsure ? DROPPED_KIND : DROPPED_REASONS;
 }
 
 static bool add_kernel_operation(struct kineto *kineto, struct trace *trace, struct rank_trace *rank, uint32_t cycle,
@@ -966,6 +965,8 @@ static bool add_kernel_operation(struct kineto *kineto, struct trace *trace, str
 
 /* What launched a kernel of its own is in no batch. */
 static void mark_launched(struct rank_trace *rank) {
+    for (size_t i = 0; i < rank->notes.count && !rank->messages; i++)
+        rank->messages = is_message_call(import_nccl_call(rank->notes.items[i].told.name));
     for (size_t i = 0; i < rank->kernels.count; i++) {
         const struct launch *launch = launch_of(rank, rank->kernels.items[i].correlation);
         const struct call_note *note =

@@ -83,6 +83,15 @@ def annotations_and_kernels():
     return kineto(marks + b"," + launches + b"," + kernels)
 
 
+def calls_before_kernels(name, arguments=b""):
+    """Calls that launch nothing, and then as many launches in none of them, of kernels that say nothing but what they do."""
+    calls = numbered(b'{"cat":"cpu_op","name":"record_param_comms","ts":%d,"dur":1,"tid":1,"args":{"Collective name":"' + name +
+                     b'","Group size":8,"Process Group Name":"g"' + arguments + b'}}', MEGABYTES // 3)
+    launches = numbered(b'{"cat":"cuda_runtime","name":"l","ts":900000,"tid":1,"args":{"correlation":%d}}', MEGABYTES // 3)
+    kernels = numbered(b'{"cat":"kernel","name":"ncclK_SendRecv","ts":900009,"dur":1,"args":{"correlation":%d}}', MEGABYTES // 3)
+    return kineto(calls + b"," + launches + b"," + kernels)
+
+
 def tar_of_documents():
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as archive:
@@ -125,6 +134,8 @@ BOMBS = {
     "whole-worlds.json": (lambda: kineto(numbered(kernel(group=b"%d", ranks=b"").replace(b':%d,', b":1,")), 65536),
                           "more than"),
     "annotations.json": (annotations_and_kernels, None),
+    "messages-to-nobody.json": (lambda: calls_before_kernels(b"send", b',"Dst Rank":0'), None),
+    "other-calls.json": (lambda: calls_before_kernels(b"allreduce"), None),
     "trace_0.json": (lambda: flight(numbered(b'"%d":{"desc":"d%d","ranks":"0-16383"}'.replace(b"d%d", b"d"), 4),
                                     numbered(entry(b"%d"), 5)), "more than"),
     "groups_0.json": (lambda: flight(numbered(b'"%d":{"ranks":"0"}', 1), numbered(entry(b"%d"), 8)), None),
