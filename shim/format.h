@@ -516,9 +516,9 @@ struct record_template {
 /* Compact records: slots of 16 bytes in pages. Tickets count on from the page's first one, whatever a record takes:
  *   1 slot    struct ring_slot
  *   + 1       before it, where a time is too far from the base or a length too long: struct ring_slot_time
- *   + 1       after it, where `template_number` has SLOT_EXPLICIT: struct ring_slot_explicit, in place of the
- * template's 4 slots   struct ring_slots_whole, where nothing else fits The last two bytes of a record's first slot
- * tell which it is; 0 is none of them. */
+ *   + 1       after it, where `template_number` has SLOT_EXPLICIT: struct ring_slot_explicit, instead of the template's
+ *   4 slots   struct ring_slots_whole, where nothing else fits
+ * The last two bytes of a record's first slot tell which it is; 0 is none of them. */
 #define RING_PAGE_SLOTS 252u
 #define SLOT_EXPLICIT   0x8000u /* added to the number of a template */
 #define SLOT_WHOLE      0xfffeu

@@ -505,18 +505,30 @@ static enum judgement how_judged(const struct straggler_analysis *analysis) {
     return analysis->batches < TIME_BATCHES_MIN && !said ? JUDGED_TOO_SHORT : JUDGED;
 }
 
-static void forget_judgement(struct straggler_analysis *analysis) {
-    free(analysis->stragglers);
-    free(analysis->suspects);
-    free(analysis->uneven);
-    free(analysis->hidden);
-    free(analysis->dump_lists);
-    for (size_t d = 0; d < analysis->directory->dump_count; d++) {
-        analysis->ranks[d] = (struct significance){.p = 1};
-        analysis->leads[d] = (struct rank_leads){.p = 1};
-        analysis->class_of[d] = NOWHERE;
-        analysis->stage_of[d] = 0;
+/* Who is named. */
+static void forget_named(struct straggler_analysis *analysis) {
+    struct straggler **const lists[] = {&analysis->stragglers, &analysis->suspects, &analysis->uneven,
+                                        &analysis->hidden};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        free(*lists[i]);
+        *lists[i] = NULL;
     }
+    free(analysis->dump_lists);
+    analysis->dump_lists = NULL;
+}
+
+/* Nobody is named either way: what is told of the ranks are all of their work. */
+static void keep_first_look(struct straggler_analysis *analysis, struct significance **ranks,
+                            struct rank_leads **leads) {
+    struct significance *second = analysis->ranks;
+    struct rank_leads *second_leads = analysis->leads;
+    analysis->ranks = *ranks;
+    analysis->leads = *leads;
+    analysis->beside_left_out = false;
+    for (size_t d = 0; d < analysis->directory->dump_count; d++)
+        rank_times_put_beside_back(&analysis->times[d]);
+    *ranks = second;
+    *leads = second_leads;
 }
 
 /* Computation that overlaps communication is a rank's own work: whoever computes longer is slow, however much of it is
@@ -524,16 +536,29 @@ static void forget_judgement(struct straggler_analysis *analysis) {
  * slow ranks are compared once more by what they do outside of communication alone, which is what the others wait for.
  */
 static bool judge_lateness(struct straggler_analysis *analysis) {
+    size_t count = analysis->directory->dump_count;
+    struct significance *ranks = analysis->ranks;
+    struct rank_leads *leads = analysis->leads;
     bool overlaps = false;
-    for (size_t d = 0; d < analysis->directory->dump_count; d++)
+    for (size_t d = 0; d < count; d++)
         overlaps = overlaps || analysis->times[d].beside.count > 0;
     if (!overlaps || how_judged(analysis) != JUDGED || !nobody_is_named(analysis))
         return true;
-    for (size_t d = 0; d < analysis->directory->dump_count; d++)
-        rank_times_leave_out_beside(&analysis->times[d]);
-    forget_judgement(analysis);
+    forget_named(analysis);
     analysis->beside_left_out = true;
-    return judge_ranks(analysis);
+    analysis->ranks = calloc(count, sizeof *analysis->ranks);
+    analysis->leads = calloc(count, sizeof *analysis->leads);
+    bool done = analysis->ranks && analysis->leads;
+    for (size_t d = 0; done && d < count; d++) {
+        analysis->ranks[d].p = analysis->leads[d].p = 1;
+        rank_times_leave_out_beside(&analysis->times[d]);
+    }
+    done = done && judge_ranks(analysis);
+    if (done && nobody_is_named(analysis))
+        keep_first_look(analysis, &ranks, &leads);
+    free(ranks);
+    free(leads);
+    return done;
 }
 
 bool straggler_analyse(struct straggler_analysis *analysis, const struct common_clock *clock,

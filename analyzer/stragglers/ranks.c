@@ -292,18 +292,26 @@ void rank_times_finish(struct rank_times *times) {
     close_stretch(times, times->to_ns);
 }
 
-void rank_times_leave_out_beside(struct rank_times *times) {
+/* Beside communication a rank does no more than in all. */
+static void count_beside(struct rank_times *times, int sign) {
     struct rank_bins *bins = &times->bins, *beside = &times->beside;
     rank_bins_coarsen(bins, beside->shift);
     rank_bins_coarsen(beside, bins->shift);
     for (uint32_t i = 0; i < beside->count; i++) {
         uint32_t at = beside->first + i - bins->first;
         if (beside->first + i >= bins->first && at < bins->count)
-            bins->self_ns[at] -= earlier_of(beside->self_ns[i], bins->self_ns[at]);
+            bins->self_ns[at] = add_ns(bins->self_ns[at], sign * beside->self_ns[i]);
     }
-    beside->count = 0;
-    times->self_ns -= times->beside_ns;
+    times->self_ns = add_ns(times->self_ns, sign * times->beside_ns);
+}
+
+void rank_times_leave_out_beside(struct rank_times *times) {
+    count_beside(times, -1);
     times->left_out_ns = times->beside_ns;
-    times->beside_ns = 0;
     sampled_collectives_free(&times->sampled);
+}
+
+void rank_times_put_beside_back(struct rank_times *times) {
+    count_beside(times, 1);
+    times->left_out_ns = 0;
 }

@@ -27,7 +27,7 @@ struct rank_times {
     int64_t comm_ns;        /* union of communication calls in them */
     int64_t self_ns;        /* time in them outside of everything that may wait for others, and work on record in it */
     int64_t beside_ns;      /* of self_ns, work on record while the rank communicated */
-    int64_t left_out_ns;    /* no longer of self_ns: what was beside_ns */
+    int64_t left_out_ns;    /* not of self_ns: beside_ns, where that is left out of it; else 0 */
     int64_t gpu_work_ns;    /* time in which its GPU worked or copied by a profiler's trace; 0: nothing tells */
     struct rank_bins bins;
     struct rank_bins beside; /* the part of `bins` that is in beside_ns; none before there is any */
@@ -53,6 +53,8 @@ void rank_times_finish(struct rank_times *times);
 
 /* Leaves what it did beside communication out of own time; no sample of single stretches is kept. After all records. */
 void rank_times_leave_out_beside(struct rank_times *times);
+/* Takes that back, but for the sample. */
+void rank_times_put_beside_back(struct rank_times *times);
 
 /* Packs a rank's times before they are finished, or unpacks them into times that were made alike: no more records are
  * added to those. */

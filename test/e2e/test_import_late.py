@@ -307,3 +307,12 @@ def test_a_trace_that_begins_one_collective_later(slow, first, last, tmp_path):
     assert [one["rank"] for one in found["stragglers"]] == [one["rank"] for one in truth["stragglers"]]
     waits = [[one["wait_seconds"] for one in jobs.document("report", tmp_path / name)["ranks"]] for name in ("dumps", "all")]
     assert waits[0] == pytest.approx(waits[1], rel=0.06, abs=2e-3)
+
+
+def test_of_ranks_that_nobody_waits_for_all_work_is_told(tmp_path):
+    """A launch that is late by less than matters: less of its rank's kernels is hidden, and they are as long as the others'."""
+    overlapping_job(tmp_path / "traces", late=2150)
+    jobs.commtap("import", tmp_path / "traces", "-o", tmp_path / "dumps")
+    found = jobs.document("stragglers", tmp_path / "dumps")
+    assert found["stragglers"] == []
+    assert {row["rank"]: row["self_ratio"] for row in found["ranks"]}[LATE] == pytest.approx(1, abs=0.01)
