@@ -10,7 +10,7 @@ PYTHON ?= /usr/bin/python3
 SHIM_ROOMS := base record comm gpu stacks intercept mpi nccl
 # The analyzer's rooms from the bottom up: the data's way first, then what brings files in, then what a user calls.
 ANALYZER_ROOMS := base elastic archive load dumps symbols align job match waits links replay steps stragglers diagnose live profile tracks findings render traces cli screen control documents metrics page \
-    import collect pack fleet run doctor database file_commands commands mpi
+    import kineto collect pack fleet run doctor database file_commands commands mpi
 PURE_ROOMS := elastic align job match waits links replay steps stragglers diagnose live profile tracks findings
 objects_of = $(foreach room,$(1),$(filter $(BUILD)/analyzer/$(room)/%.o,$(ANALYZER_OBJECTS)))
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/import/cycles.h"
+#include "analyzer/kineto/cycles.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
  * Lives here: from single kernels to pieces of work, as events of a trace; from a sample of memory per allocation to
  * few. Must not live here: how a format tells kernels.
  */
-#ifndef COMMTAP_IMPORT_GPU_WORK_H
-#define COMMTAP_IMPORT_GPU_WORK_H
+#ifndef COMMTAP_KINETO_GPU_WORK_H
+#define COMMTAP_KINETO_GPU_WORK_H
 
 #include "analyzer/import/trace.h"
 

@@ -4,8 +4,8 @@
  * Lives here: which of several traces come first, and which of different ranks are of one cycle.
  * Must not live here: what the traces hold, the dumps.
  */
-#ifndef COMMTAP_IMPORT_CYCLES_H
-#define COMMTAP_IMPORT_CYCLES_H
+#ifndef COMMTAP_KINETO_CYCLES_H
+#define COMMTAP_KINETO_CYCLES_H
 
 #include <stdbool.h>
 #include <stddef.h>

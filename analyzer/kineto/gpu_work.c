@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/import/gpu_work.h"
+#include "analyzer/kineto/gpu_work.h"
 
 #include <stdlib.h>
 
