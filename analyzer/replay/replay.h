@@ -19,6 +19,8 @@
  * where nobody left it before the last one came.
  *
  * A collective that lay ready behind another one needs, of what its GPU worked beside that, what the others' needed.
+ * Where a trace tells launches, nothing on a GPU needs what was launched after it, nor sends that others like it did
+ * not wait for (replay_launches.c).
  *
  * Orders on a flow stay as recorded: what is not recorded there (other threads, work on a GPU that no communication
  * follows) is own work of what comes next. But where records are missing, nothing goes on: a flow lies within one
@@ -39,6 +41,15 @@ enum replay_kind {
     REPLAY_KERNELS,  /* the same of a GPU; what the host does between has no name */
 };
 
+/* What a launch on a GPU is. */
+enum replay_launch {
+    REPLAY_NO_LAUNCH = 0,
+    REPLAY_SEND,
+    REPLAY_RECEIVE,
+    REPLAY_COLLECTIVE,
+    REPLAY_TOGETHER, /* several of these */
+};
+
 /* Whether the tail of such a node is own work. */
 static inline bool replay_is_work(enum replay_kind kind) {
     return kind == REPLAY_WORK || kind == REPLAY_KERNELS;
@@ -46,15 +57,18 @@ static inline bool replay_is_work(enum replay_kind kind) {
 
 struct replay_node {
     int64_t enter, leave; /* as recorded, common ns */
+    int64_t launched_ns;  /* of what a GPU ran; of all else, and where that is not told, as `enter` */
     uint32_t flow;
     uint32_t signature; /* equal for like operations: call, size, members */
     uint32_t before;    /* equal for like operations that follow like operations: what the work before it is told by */
     uint32_t stack;     /* an id of the dump's, STACK_NONE = unknown */
     uint32_t
-        segment;   /* stretches that the rank's cut (cut.h) ended up to here: equal on all ranks it is compared with */
-    uint16_t call; /* index into the directory's calls */
-    uint8_t kind;  /* enum replay_kind */
-    bool launch;   /* of a GPU */
+        segment;    /* stretches that the rank's cut (cut.h) ended up to here: equal on all ranks it is compared with */
+    uint16_t call;  /* index into the directory's calls */
+    uint8_t kind;   /* enum replay_kind */
+    uint8_t launch; /* enum replay_launch */
+    uint32_t communicator; /* of a launch; as its rank numbers them */
+    int32_t peer;
 };
 
 struct replay {
@@ -80,9 +94,13 @@ struct replay {
     /* private */
     struct time_stretch *spans; /* per stretch of the covered time: from the first entering to the last leaving */
     uint32_t span_count;
-    uint32_t *span_of;   /* per flow */
-    uint32_t *order;     /* nodes * 2 + (0 entering, 1 leaving), each after all it depends on */
-    int64_t *flow_start; /* when the first node of a flow is entered */
+    uint32_t *span_of;             /* per flow */
+    uint32_t *order;               /* nodes * 2 + (0 entering, 1 leaving), each after all it depends on */
+    int64_t *flow_start;           /* when the first node of a flow is entered */
+    uint32_t *launches_first;      /* per flow: in a list of all by flow and launch, its first; NULL where launches tell
+                                      nothing: no GPU's work is on record. Likewise: */
+    uint32_t *place;               /* per node: where its launch comes among its flow's, from 1 */
+    uint32_t *reach, *reach_sends; /* per node: up to where what it can need, and sends that it needs */
 };
 
 enum { REPLAY_RECORDS_MOST = 1 << 20 };

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "analyzer/replay/replay_build.h"
+#include "analyzer/replay/replay_ended.h"
 
 /* What is known of the dumps' pieces of work of their GPUs. */
 struct behind {
@@ -55,23 +56,21 @@ static void behind_end(struct behind *b) {
 /* As recorded. */
 static bool list_pieces(struct behind *b) {
     const struct replay *replay = b->replay;
-    int64_t *others = malloc((replay->flow_count + 1) * sizeof *others);
-    for (size_t f = 0; others && f < replay->flow_count; f++)
-        others[f] = INT64_MIN;
-    for (size_t i = 0; others && i < 2 * replay->node_count; i++) {
+    struct replay_ended ended;
+    bool done = replay_ended_begin(&ended, replay);
+    for (size_t i = 0; done && i < 2 * replay->node_count; i++) {
         uint32_t n = replay->order[i] >> 1, dump = b->dump_of[replay->nodes[n].flow];
-        int64_t *all = &others[replay->nodes[n].flow];
         if (!(replay->order[i] & 1)) {
             b->ended[n] = b->pieces[dump];
-            b->others_ns[n] = *all;
-        } else if (is_piece(replay, n)) {
-            b->listed[b->first[dump] + b->pieces[dump]++] = n;
-        } else {
-            *all = replay->nodes[n].leave > *all ? replay->nodes[n].leave : *all;
+            b->others_ns[n] = replay_ended_others(&ended, n);
+            continue;
         }
+        replay_ended_add(&ended, n, replay->nodes[n].leave);
+        if (is_piece(replay, n))
+            b->listed[b->first[dump] + b->pieces[dump]++] = n;
     }
-    free(others);
-    return others != NULL;
+    replay_ended_free(&ended);
+    return done;
 }
 
 /* Whether it lay ready: it began as soon as the stream was free. */

@@ -113,6 +113,7 @@ static bool merge_polls(const struct replay_build *build, const struct open_flow
     if (item->since < item->t0 && open->polled_by == item->lane + 1) {
         before->enter = node->enter;
         before->leave = node->leave;
+        before->launched_ns = node->launched_ns;
         before->signature = node->signature;
         before->stack = node->stack;
         before->call = node->call;
@@ -152,6 +153,38 @@ static void pass_segment(struct replay_build *build, const struct match_record *
         build->histories[item->dump].segment = number + 1;
 }
 
+/* When that was enqueued which ran on a GPU. A launch comes right behind the call that enqueued it; of other work the
+ * record tells how long before (shim/format.h). */
+static int64_t launched_at(const struct dump_nodes *history, const struct match_record *item, enum replay_kind kind) {
+    if (kind == REPLAY_KERNELS && item->record->seq != SEQ_NONE)
+        return add_ns(item->t0, -(int64_t)item->record->seq * 1000);
+    if (is_launch(item) && item->record->op == history->posted_op && history->posted_ns < item->since)
+        return history->posted_ns;
+    return item->since;
+}
+
+static enum replay_launch launch_of(const struct replay_build *build, const struct match_record *item) {
+    if (!is_launch(item))
+        return REPLAY_NO_LAUNCH;
+    switch (build->directory->calls[item->call].name->call_class) {
+    case CLASS_SEND:
+        return REPLAY_SEND;
+    case CLASS_RECV:
+        return REPLAY_RECEIVE;
+    case CLASS_COLLECTIVE:
+        return REPLAY_COLLECTIVE;
+    default:
+        return REPLAY_TOGETHER;
+    }
+}
+
+static void note_post(struct dump_nodes *history, const struct match_record *item) {
+    if (item->record->kind != RECORD_POST && item->record->kind != RECORD_GROUP)
+        return;
+    history->posted_op = item->record->op;
+    history->posted_ns = item->t0;
+}
+
 void replay_add_record(struct replay_build *build, unsigned worker, const struct match_record *item) {
     /* the second record of a Sendrecv is of the same call */
     if (item->t0 < build->from_ns || item->call == CALL_UNKNOWN || item->record->flags & FLAG_RECEIVE_HALF)
@@ -160,16 +193,20 @@ void replay_add_record(struct replay_build *build, unsigned worker, const struct
     bool device = dump_has_device_times(build->directory->dumps[item->dump]);
     if (item->record->kind == RECORD_PARTNER)
         pass_segment(build, item);
+    note_post(&build->histories[item->dump], item);
     if (!node_kind(item, build->directory->calls[item->call].name, device, &kind))
         return;
     struct replay_node node = {.enter = item->since,
                                .leave = item->t1 > item->t0 ? item->t1 : item->t0,
+                               .launched_ns = launched_at(&build->histories[item->dump], item, kind),
                                .flow = device ? 0 : item->lane,
                                .signature = node_signature(build, item),
                                .stack = item->record->stack,
                                .call = item->call,
                                .kind = (uint8_t)kind,
-                               .launch = is_launch(item)};
+                               .launch = (uint8_t)launch_of(build, item),
+                               .communicator = item->record->comm,
+                               .peer = item->record->peer};
     if (!add_node(build, &build->histories[item->dump], &node, item))
         build->gathered[worker].no_memory = true;
     pass_segment(build, item);
@@ -366,7 +403,8 @@ bool replay_finish(struct replay *replay, struct replay_build *build) {
         done &= !build->gathered[w].no_memory;
     done = done && replay_join_nodes(replay, build) && replay_join_links(replay, build);
     replay_drop(build);
-    done = done && replay_order(replay) && replay_find_behind(replay) && replay_measure_tails(replay);
+    done = done && replay_place_launches(replay) && replay_order(replay) && replay_find_behind(replay) &&
+           replay_measure_tails(replay);
     replay->wall_ns = done ? replay_length(replay, NULL) : 1;
     return done;
 }

@@ -72,6 +72,8 @@ struct dump_nodes {
     uint32_t *stretch_of;   /* per flow */
     size_t flow_count;
     uint32_t segment;
+    uint32_t posted_op; /* the last call that enqueued anything on a GPU, and when */
+    int64_t posted_ns;
 };
 
 struct replay_build {
@@ -107,6 +109,9 @@ bool replay_join_links(struct replay *replay, struct replay_build *build);
 
 /* Adds links for those who are needed in collectives with a root though these do not say so (replay_relays.c). */
 bool replay_find_relays(struct replay_build *build);
+
+/* Where the launches of a flow on which a GPU's work is on record come, one after the other (replay_launches.c). */
+bool replay_place_launches(struct replay *replay);
 
 /* Own work before every node, and an order that respects every link (replay_order.c). */
 bool replay_order(struct replay *replay);

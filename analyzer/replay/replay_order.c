@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "analyzer/replay/replay_build.h"
+#include "analyzer/replay/replay_ended.h"
 
 /* ---- the order on one dump ------------------------------------------------------------------- */
 
@@ -57,28 +58,47 @@ static bool order_dumps(struct replay *replay, uint32_t *events) {
     return endings != NULL;
 }
 
+/* When each flow's first node is entered. */
+static bool find_starts(struct replay *replay) {
+    replay->flow_start = malloc((replay->flow_count + 1) * sizeof *replay->flow_start);
+    for (size_t n = replay->node_count; replay->flow_start && n-- > 0;) /* each dump's by enter */
+        replay->flow_start[replay->nodes[n].flow] = replay->nodes[n].enter;
+    return replay->flow_start != NULL;
+}
+
+/* When all had ended that a node needs. Nothing else explains why it began only when a send was over that it need not
+ * have waited for: it did wait. */
+static int64_t ready_at(struct replay *replay, const struct replay_ended *ended, uint32_t node) {
+    int64_t ready = replay->flow_start[replay->nodes[node].flow];
+    int64_t pieces = replay_ended_pieces(ended, node), others = replay_ended_others(ended, node);
+    ready = pieces > ready ? pieces : ready;
+    ready = others > ready ? others : ready;
+    if (!replay->place || replay->reach_sends[node] == replay->reach[node])
+        return ready;
+    uint32_t reach = replay->reach_sends[node];
+    replay->reach_sends[node] = replay->reach[node];
+    others = replay_ended_others(ended, node);
+    if (others > ready + TRACE_ROUNDED_NS)
+        return others;
+    replay->reach_sends[node] = reach;
+    return ready;
+}
+
 /* Own work before every node, from the recorded times. */
 static bool measure_work(struct replay *replay, const uint32_t *events) {
-    int64_t *ready = malloc((replay->flow_count + 1) * sizeof *ready);
-    replay->flow_start = malloc((replay->flow_count + 1) * sizeof *replay->flow_start);
-    if (!ready || !replay->flow_start) {
-        free(ready);
-        return false;
-    }
-    for (size_t f = 0; f < replay->flow_count; f++)
-        ready[f] = INT64_MIN;
-    for (size_t i = 0; i < 2 * replay->node_count; i++) {
-        const struct replay_node *node = &replay->nodes[events[i] >> 1];
+    struct replay_ended ended;
+    bool done = replay_ended_begin(&ended, replay) && find_starts(replay);
+    for (size_t i = 0; done && i < 2 * replay->node_count; i++) {
+        uint32_t n = events[i] >> 1;
+        const struct replay_node *node = &replay->nodes[n];
         if (events[i] & 1) {
-            ready[node->flow] = node->leave > ready[node->flow] ? node->leave : ready[node->flow];
-        } else {
-            if (ready[node->flow] == INT64_MIN)
-                ready[node->flow] = replay->flow_start[node->flow] = node->enter;
-            replay->work_ns[events[i] >> 1] = node->enter - ready[node->flow];
+            replay_ended_add(&ended, n, node->leave);
+            continue;
         }
+        replay->work_ns[n] = node->enter - ready_at(replay, &ended, n);
     }
-    free(ready);
-    return true;
+    replay_ended_free(&ended);
+    return done;
 }
 
 /* ---- the order on all dumps ------------------------------------------------------------------ */

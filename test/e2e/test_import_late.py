@@ -3,6 +3,7 @@
 # Profiler traces of jobs in which one rank is late, its host or its GPU: who, why, and what it costs, against the times
 # that the traces were made from.
 # Must not live here: how traces are read (test_import.py), several of one rank (test_import_cycles.py).
+import functools
 import json
 import random
 
@@ -216,6 +217,125 @@ def exchange(events, host, ranks, starts):
                  **{**ALL_REDUCE, "Collective name": name, key: other, "Process Group Name": "1", "Process Group Description": "pp"})
         host[rank] += 20
     return end
+
+
+class RoundPipeline:
+    """Four stages that six parts of a step go through twice: the last one sends to the first. Hosts enqueue a step ahead. A receive is
+    enqueued behind the work before it, or `ahead` of it, on a stream of its own either way; a send goes on beside the work after it,
+    which waits for it only where it `keeps` its stage. Rank LATE's GPU takes `slow` times as long."""
+    PARTS, ROUNDS, WORK, MESSAGE, LAUNCH = 6, 2, 2000, 70, 15
+
+    def __init__(self, ahead, keeps, slow):
+        self.ahead, self.keeps, self.slow, self.random, self.events, self.begin = ahead, keeps, slow, random.Random(7), [[] for _ in range(RANKS)], 1e6
+        for self.step in range(STEPS):
+            self.play()
+
+    def play(self):
+        steps = range(self.ROUNDS * self.PARTS)
+        self.lengths = [[self.WORK * self.random.uniform(0.99, 1.01) * (self.slow if rank == LATE else 1) for _ in steps] for rank in range(RANKS)]
+        self.worked, self.came = functools.cache(self._worked), functools.cache(self._came)
+        ends = [self.worked(rank, steps[-1]) for rank in range(RANKS)]
+        end = max(ends) + 50
+        for rank in range(RANKS):
+            self.tell(rank, steps, ends[rank], end)
+        self.begin = end + 20
+
+    def source(self, rank, number):
+        """Whose work this one needs; None: nobody's."""
+        return (rank - 1, number) if rank else (RANKS - 1, number - self.PARTS) if number >= self.PARTS else None
+
+    def sink(self, rank, number):
+        return (rank + 1, number) if rank < RANKS - 1 else (0, number + self.PARTS) if number < (self.ROUNDS - 1) * self.PARTS else None
+
+    def before(self, rank, number):
+        """The end of the work before this one."""
+        return self.worked(rank, number - 1) if number else self.begin + 300
+
+    def started(self, rank, number):
+        sink = self.sink(rank, number - 1) if self.keeps and number else None
+        return max(self.before(rank, number), self.came(rank, number) if self.source(rank, number) else 0, self.came(*sink) if sink else 0)
+
+    def _worked(self, rank, number):
+        return self.started(rank, number) + self.lengths[rank][number]
+
+    def received(self, rank, number):
+        """When the receive began."""
+        last = number > 0 and self.source(rank, number - 1)
+        return max(self.begin + 300 if self.ahead else self.before(rank, number), self.came(rank, number - 1) if last else 0)
+
+    def sent(self, rank, number):
+        last = self.sink(rank, number - 1) if number else None
+        return max(self.worked(rank, number), self.came(*last) if last else 0)
+
+    def _came(self, rank, number):
+        return max(self.received(rank, number), self.sent(*self.source(rank, number))) + self.MESSAGE
+
+    def tell(self, rank, steps, worked, end):
+        host = self.begin
+        for number in steps:
+            for name, key, peer, start, there in (
+                    ("recv", "Src Rank", self.source(rank, number), self.received, (rank, number)), (None,) * 5,
+                    ("send", "Dst Rank", self.sink(rank, number), self.sent, self.sink(rank, number))):
+                host += self.LAUNCH
+                if not name:
+                    launched(self.events[rank], rank, host, "ampere_sgemm_128x64_nn", self.started(rank, number), self.lengths[rank][number], 7)
+                elif peer:
+                    launched(self.events[rank], rank, host, "ncclDevKernel_SendRecv(args)", start(rank, number),
+                             self.came(*there) - start(rank, number), 40 if name == "recv" else 41,
+                             **{**ALL_REDUCE, "Collective name": name, key: peer[0], "Process Group Name": "1", "Process Group Description": "pp"})
+        launched(self.events[rank], rank, host + self.LAUNCH, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)", worked, end - worked, 20, **ALL_REDUCE)
+        self.events[rank].append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{self.step}", "pid": 1000 + rank, "tid": 1,
+                                  "ts": self.begin, "dur": end + 19 - self.begin, "args": {}})
+
+
+@pytest.mark.parametrize("ahead, keeps", [(True, False), (False, False), (True, True)])
+def test_what_a_slow_stage_costs_where_messages_go_on_beside_work(ahead, keeps, tmp_path):
+    """Work does not wait for what was launched after it, nor for sends that others like it did not wait for."""
+    slow = RoundPipeline(ahead, keeps, 1.4)
+    written_all(tmp_path / "traces", slow.events, slow.begin)
+    truth = (slow.begin - 1e6) / (RoundPipeline(ahead, keeps, 1).begin - 1e6)
+    jobs.commtap("import", tmp_path / "traces", "-o", tmp_path / "dumps")
+    found = jobs.document("stragglers", tmp_path / "dumps")["stragglers"]
+    assert [one["rank"] for one in found] == [LATE]
+    assert found[0]["what_if_speedup"] == pytest.approx(truth, rel=0.02)
+
+
+def ring_job(folder, slow=1.0, parts=6):
+    """Work beside which each rank sends to the next one and receives from the one before; the work after it needs both to be over."""
+    random.seed(7)
+    events, begin = [[] for _ in range(RANKS)], 1e6
+    for step in range(STEPS):
+        ready = [begin + 300] * RANKS
+        for part in range(parts):
+            lengths = [1500 * random.uniform(0.99, 1.01) * (slow if rank == LATE else 1) for rank in range(RANKS)]
+            came = [max(ready[rank], ready[rank - 1]) + 700 for rank in range(RANKS)]
+            for rank in range(RANKS):
+                after = (rank + 1) % RANKS
+                for number, (name, key, peer, over, stream) in enumerate((("send", "Dst Rank", after, came[after], 41),
+                                                                          ("recv", "Src Rank", (rank - 1) % RANKS, came[rank], 40))):
+                    launched(events[rank], rank, begin + 60 * part + 20 * number, "ncclDevKernel_SendRecv(args)", ready[rank], over - ready[rank], stream,
+                             **{**ALL_REDUCE, "Collective name": name, key: peer, "Process Group Name": "1", "Process Group Description": "cp"})
+                launched(events[rank], rank, begin + 60 * part + 40, "flash_fwd_kernel", ready[rank], lengths[rank], 7)
+            ready = [max(ready[rank] + lengths[rank], came[rank], came[(rank + 1) % RANKS]) for rank in range(RANKS)]
+            for rank in range(RANKS):
+                launched(events[rank], rank, begin + 60 * part + 55, "ampere_sgemm_128x64_nn", ready[rank], 300, 7)
+                ready[rank] += 300
+        end = max(ready) + 100
+        for rank in range(RANKS):
+            launched(events[rank], rank, begin + 60 * parts, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)", ready[rank], end - ready[rank], 20, **ALL_REDUCE)
+            events[rank].append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1000 + rank, "tid": 1,
+                                 "ts": begin, "dur": end + 19 - begin, "args": {}})
+        begin = end + 20
+    return written_all(folder, events, begin)
+
+
+def test_what_a_slow_rank_costs_where_work_waits_for_sends(tmp_path):
+    """Each send goes on beside the work after it, and the next one needs it: it begins when the send is over."""
+    truth = ring_job(tmp_path / "traces", 1.4) / ring_job(None)
+    jobs.commtap("import", tmp_path / "traces", "-o", tmp_path / "dumps")
+    found = jobs.document("stragglers", tmp_path / "dumps")["stragglers"]
+    assert [one["rank"] for one in found] == [LATE]
+    assert found[0]["what_if_speedup"] == pytest.approx(truth, rel=0.02)
 
 
 @pytest.mark.parametrize("how, cause", [({}, None), ({"slow": 1.5}, "in time, but other GPU work"), ({"late": 6000}, "late: they find its GPU idle")])

@@ -16,6 +16,7 @@
 #include "analyzer/align/align.h"
 #include "analyzer/match/match.h"
 #include "analyzer/stragglers/comparison_groups.h"
+#include "analyzer/replay/replay_build.h"
 #include "analyzer/replay/what_if.h"
 #include "test/scenes/mended.h"
 #include "test/scenes/scene.h"
@@ -970,6 +971,115 @@ static void polls_within_50_us_are_one_node(void **state) {
     done(&job, &replay);
 }
 
+/* ---- launches -------------------------------------------------------------------------------------- */
+
+enum { LAUNCHES_MOST = 1024 };
+
+/* What one GPU ran, launch by launch. */
+struct launched {
+    struct replay_node nodes[LAUNCHES_MOST];
+    struct replay replay;
+};
+
+static void launch(struct launched *gpu, enum replay_launch launch, int32_t peer, int64_t enter, int64_t leave) {
+    size_t number = gpu->replay.node_count++;
+    gpu->nodes[number] = (struct replay_node){.enter = enter,
+                                              .leave = leave,
+                                              .launched_ns = (int64_t)number * 10000,
+                                              .kind = launch == REPLAY_NO_LAUNCH ? REPLAY_KERNELS : REPLAY_CALL,
+                                              .launch = (uint8_t)launch,
+                                              .communicator = 1,
+                                              .peer = peer};
+}
+
+/* Up to where the node of that number needs sends. */
+static uint32_t needs_sends(struct launched *gpu, size_t number) {
+    gpu->replay.nodes = gpu->nodes;
+    gpu->replay.flow_count = 1;
+    assert_true(replay_place_launches(&gpu->replay));
+    uint32_t reach = gpu->replay.reach_sends[number];
+    gpu->replay.nodes = NULL; /* not on the heap */
+    replay_free(&gpu->replay);
+    return reach;
+}
+
+/* So many sends that end late, then work that begins early: so often. The last of them is what it is asked for. */
+static uint32_t needed_behind(uint32_t sends, uint32_t times) {
+    struct launched *gpu = calloc(1, sizeof *gpu);
+    assert_non_null(gpu);
+    for (uint32_t time = 0; time < times; time++) {
+        for (uint32_t s = 0; s < sends; s++)
+            launch(gpu, REPLAY_SEND, 3, 1000000, 9000000);
+        launch(gpu, REPLAY_NO_LAUNCH, -1, 2000000 + 10000 * time, 2005000 + 10000 * time);
+    }
+    launch(gpu, REPLAY_SEND, 3, 1000000, 1500000); /* had ended: counts for nothing else */
+    launch(gpu, REPLAY_NO_LAUNCH, -1, 3000000, 3005000);
+    uint32_t last = (uint32_t)gpu->replay.node_count, reach = needs_sends(gpu, last - 1);
+    free(gpu);
+    return last - reach;
+}
+
+/* Once may be another stream's work; that many were under way twice is what work need not wait for. Itself, the sends
+ * before it, and the work between. */
+static void what_began_twice_beside_sends_did_not_wait_for_them(void **state) {
+    (void)state;
+    assert_int_equal(needed_behind(1, 1), 0);
+    assert_int_equal(needed_behind(1, 2), 1 + 1 + 1); /* all but the last send, which is behind other work */
+    assert_int_equal(needed_behind(3, 2), 1 + 1 + 1 + 2);
+    assert_int_equal(needed_behind(64, 4), 1 + 1 + 1 + 63);
+    assert_int_equal(needed_behind(80, 4), 1 + 1 + 1 + 63); /* no further than that is looked at */
+}
+
+/* Work twice beside sends, a send to that rank, and then what is asked for. */
+static bool passes_send(int32_t sent_to, enum replay_launch kind, int32_t peer) {
+    struct launched *gpu = calloc(1, sizeof *gpu);
+    assert_non_null(gpu);
+    for (uint32_t time = 0; time < 2; time++) {
+        launch(gpu, REPLAY_SEND, 3, 1000000, 9000000);
+        launch(gpu, REPLAY_NO_LAUNCH, -1, 2000000, 2005000);
+        launch(gpu, REPLAY_RECEIVE, 2, 3000000, 3005000);
+        launch(gpu, REPLAY_COLLECTIVE, -1, 3000000, 3005000);
+        gpu->nodes[gpu->replay.node_count - 1].communicator = 2;
+    }
+    launch(gpu, REPLAY_SEND, sent_to, 4000000, 4100000);
+    launch(gpu, kind, peer, 5000000, 5005000);
+    uint32_t last = (uint32_t)gpu->replay.node_count, reach = needs_sends(gpu, last - 1);
+    free(gpu);
+    return reach < last - 1;
+}
+
+/* Receives from whom a rank sends to, and collectives of the same communicator, may lie behind the sends on one
+ * stream; launches of several operations may hold such. */
+static void what_may_share_a_stream_with_sends_follows_them(void **state) {
+    (void)state;
+    assert_true(passes_send(3, REPLAY_NO_LAUNCH, -1));
+    assert_true(passes_send(3, REPLAY_RECEIVE, 2));
+    assert_false(passes_send(2, REPLAY_RECEIVE, 2));
+    assert_false(passes_send(3, REPLAY_COLLECTIVE, -1));
+    assert_false(passes_send(3, REPLAY_TOGETHER, -1));
+    assert_false(passes_send(3, REPLAY_SEND, 3));
+}
+
+/* Where a trace rounds, what is launched within a microsecond and a half may have come first. */
+static void work_needs_nothing_that_was_launched_later(void **state) {
+    (void)state;
+    struct launched *gpu = calloc(1, sizeof *gpu);
+    assert_non_null(gpu);
+    launch(gpu, REPLAY_NO_LAUNCH, -1, 50000, 60000);
+    launch(gpu, REPLAY_RECEIVE, 1, 20000, 30000);
+    launch(gpu, REPLAY_RECEIVE, 1, 20000, 30000);
+    gpu->nodes[1].launched_ns = TRACE_ROUNDED_NS;
+    gpu->nodes[2].launched_ns = TRACE_ROUNDED_NS + 1;
+    gpu->replay.nodes = gpu->nodes;
+    gpu->replay.flow_count = 1;
+    assert_true(replay_place_launches(&gpu->replay));
+    assert_int_equal(gpu->replay.place[2], 3);
+    assert_int_equal(gpu->replay.reach[0], 2);
+    gpu->replay.nodes = NULL;
+    replay_free(&gpu->replay);
+    free(gpu);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(links_are_what_was_recorded),
@@ -1001,6 +1111,9 @@ int main(void) {
         cmocka_unit_test(a_slowdown_is_shared_out_from_half_a_percent_on),
         cmocka_unit_test(the_worst_workers_are_three_in_a_hundred),
         cmocka_unit_test(polls_within_50_us_are_one_node),
+        cmocka_unit_test(what_began_twice_beside_sends_did_not_wait_for_them),
+        cmocka_unit_test(what_may_share_a_stream_with_sends_follows_them),
+        cmocka_unit_test(work_needs_nothing_that_was_launched_later),
         cmocka_unit_test(a_link_is_mended_by_its_transfers),
         cmocka_unit_test(replaying_gives_what_was_recorded),
         cmocka_unit_test(torn_worlds_replay_what_is_there),

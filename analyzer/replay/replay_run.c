@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/replay/replay.h"
-
 #include <stdlib.h>
-#include <string.h>
+
+#include "analyzer/replay/replay.h"
+#include "analyzer/replay/replay_ended.h"
 
 int64_t *replay_arrivals(const struct replay *replay) {
     int64_t *come = malloc((replay->link_count + 1u) * sizeof *come);
@@ -27,10 +27,9 @@ int64_t replay_length(const struct replay *replay, const int64_t *ends) {
 struct running {
     int64_t *entered; /* per node */
     int64_t *left;    /* per node */
-    int64_t *ready;   /* per flow: all that had ended */
-    int64_t *others;  /* per flow: all of it that is no piece of a GPU's work */
     int64_t *come;    /* per link: its last member */
     int64_t *ends;    /* per span: the last leaving */
+    struct replay_ended ended;
 };
 
 /* A Wait's messages are under way from when both ends have come. */
@@ -48,27 +47,26 @@ static int64_t leave(const struct replay *replay, const struct running *run, uin
 
 /* When all has ended that a node needs of its own flow. */
 static int64_t ready_for(const struct replay *replay, const struct running *run, uint32_t node) {
-    uint32_t flow = replay->nodes[node].flow;
+    int64_t ready = replay->flow_start[replay->nodes[node].flow], piece = INT64_MIN;
+    int64_t others = replay_ended_others(&run->ended, node);
     if (!replay->behind || replay->behind[node] == NOWHERE)
-        return run->ready[flow];
-    int64_t others = run->others[flow], piece = run->left[replay->behind[node]];
-    return replay->behind[node] != node && piece > others ? piece : others;
+        piece = replay_ended_pieces(&run->ended, node);
+    else if (replay->behind[node] != node)
+        piece = run->left[replay->behind[node]];
+    ready = others > ready ? others : ready;
+    return piece > ready ? piece : ready;
 }
 
-static void end_node(const struct replay *replay, const struct running *run, uint32_t node, int64_t tail_ns) {
+static void end_node(const struct replay *replay, struct running *run, uint32_t node, int64_t tail_ns) {
     uint32_t flow = replay->nodes[node].flow;
     int64_t left = leave(replay, run, node, tail_ns), *end = &run->ends[replay->span_of[flow]];
     run->left[node] = left;
-    run->ready[flow] = left > run->ready[flow] ? left : run->ready[flow];
-    if (replay->nodes[node].kind != REPLAY_KERNELS && left > run->others[flow])
-        run->others[flow] = left;
+    replay_ended_add(&run->ended, node, left);
     *end = left > *end ? left : *end;
 }
 
-static int64_t run_through(const struct replay *replay, const struct running *run, const int64_t *work_ns,
+static int64_t run_through(const struct replay *replay, struct running *run, const int64_t *work_ns,
                            const int64_t *tail_ns) {
-    memcpy(run->ready, replay->flow_start, replay->flow_count * sizeof *run->ready);
-    memcpy(run->others, replay->flow_start, replay->flow_count * sizeof *run->others);
     for (uint32_t l = 0; l < replay->link_count; l++)
         run->come[l] = INT64_MIN;
     for (uint32_t s = 0; s < replay->span_count; s++)
@@ -90,19 +88,17 @@ static int64_t run_through(const struct replay *replay, const struct running *ru
 int64_t replay_run(const struct replay *replay, const int64_t *work_ns, const int64_t *tail_ns) {
     struct running run = {.entered = malloc((replay->node_count + 1) * sizeof *run.entered),
                           .left = malloc((replay->node_count + 1) * sizeof *run.left),
-                          .others = malloc((replay->flow_count + 1) * sizeof *run.others),
-                          .ready = malloc((replay->flow_count + 1) * sizeof *run.ready),
                           .come = malloc((replay->link_count + 1u) * sizeof *run.come),
                           .ends = malloc((replay->span_count + 1u) * sizeof *run.ends)};
     int64_t wall = -1;
-    if (run.entered && run.left && run.others && run.ready && run.come && run.ends)
+    bool begun = replay_ended_begin(&run.ended, replay);
+    if (begun && run.entered && run.left && run.come && run.ends)
         wall = replay->node_count > 0 ? run_through(replay, &run, work_ns, tail_ns) : 1;
     free(run.entered);
     free(run.left);
-    free(run.others);
-    free(run.ready);
     free(run.come);
     free(run.ends);
+    replay_ended_free(&run.ended);
     return wall;
 }
 
@@ -142,5 +138,9 @@ void replay_free(struct replay *replay) {
     free(replay->flow_start);
     free(replay->spans);
     free(replay->span_of);
+    free(replay->place);
+    free(replay->reach);
+    free(replay->reach_sends);
+    free(replay->launches_first);
     *replay = (struct replay){0};
 }
