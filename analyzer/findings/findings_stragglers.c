@@ -255,15 +255,29 @@ static void add_together(struct findings *findings, const struct straggler_analy
             analysis->straggler_count, analysis->named_speedup);
 }
 
+/* How slow somebody is whom nobody waits for: "is slow, too (1.20 times as long as its peers)". */
+static void say_how_slow(char *text, size_t size, const struct straggler *hidden, const char *too) {
+    if (hidden->kind == STRAGGLER_RANK_CLASS && hidden->communicator == NOWHERE)
+        snprintf(text, size, "have more of it (%.2f times as long as the others)", hidden->slowdown_ratio);
+    else if (hidden->kind == STRAGGLER_RANK_CLASS)
+        snprintf(text, size, "are slow%s (%.2f times as long as the others)", too, hidden->slowdown_ratio);
+    else if (hidden->at_times)
+        snprintf(text, size, "is slow at times%s (in %zu of %zu stretches %.2f times as long as its peers)", too,
+                 hidden->when.slow_rows, hidden->when.rows, hidden->when.slow_ratio);
+    else
+        snprintf(text, size, "is slow%s (%.2f times as long as its peers)", too, hidden->slowdown_ratio);
+}
+
 static void add_hidden(struct findings *findings, const struct straggler_analysis *analysis) {
-    char who[256];
+    char who[256], slow[128];
+    bool others = analysis->straggler_count > 0;
     for (size_t i = 0; i < analysis->hidden_count; i++) {
         const struct straggler *hidden = &analysis->hidden[i];
         say_who(who, sizeof who, analysis, hidden);
-        findings_add(findings, FINDING_HIDDEN,
-                     "%s: slow, too (%.2f times as long as its peers), but mended alone it would gain the job nothing: "
-                     "somebody else is there later still.",
-                     who, hidden->slowdown_ratio);
+        say_how_slow(slow, sizeof slow, hidden, others ? ", too" : "");
+        findings_add(findings, FINDING_HIDDEN, "%s %s, but mended alone %s would gain the job nothing: %s.", who, slow,
+                     hidden->kind == STRAGGLER_RANK_CLASS ? "they" : "it",
+                     others ? "somebody else is there later still" : "the others wait for something else");
     }
 }
 

@@ -12,7 +12,8 @@ static int64_t *nothing(size_t count) {
 
 bool replay_ended_begin(struct replay_ended *ended, const struct replay *replay) {
     size_t count = replay->place ? replay->node_count : replay->flow_count;
-    *ended = (struct replay_ended){.replay = replay, .pieces = nothing(count), .sends = nothing(count), .others = nothing(count)};
+    *ended = (struct replay_ended){
+        .replay = replay, .pieces = nothing(count), .sends = nothing(count), .others = nothing(count)};
     return ended->pieces && ended->sends && ended->others;
 }
 
@@ -39,12 +40,12 @@ static int64_t tree_latest(const int64_t *tree, uint32_t place) {
 void replay_ended_add(struct replay_ended *ended, uint32_t node, int64_t at) {
     const struct replay *replay = ended->replay;
     uint32_t flow = replay->nodes[node].flow;
-    int64_t *latest = replay->nodes[node].kind == REPLAY_KERNELS    ? ended->pieces
+    int64_t *latest = replay->nodes[node].kind == REPLAY_KERNELS  ? ended->pieces
                       : replay->nodes[node].launch == REPLAY_SEND ? ended->sends
-                                                                    : ended->others;
+                                                                  : ended->others;
     if (replay->place)
-        tree_add(latest + replay->launches_first[flow],
-                 replay->launches_first[flow + 1] - replay->launches_first[flow], replay->place[node], at);
+        tree_add(latest + replay->launches_first[flow], replay->launches_first[flow + 1] - replay->launches_first[flow],
+                 replay->place[node], at);
     else if (at > latest[flow])
         latest[flow] = at;
 }

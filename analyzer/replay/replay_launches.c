@@ -90,8 +90,8 @@ static void place_flows(struct launches *l) {
 enum waiter { WAITER_PIECE, WAITER_RECEIVE, WAITER_COLLECTIVE, WAITERS };
 
 enum {
-    SENDS_MOST = 64, /* under way that are looked at */
-    SENDS_SEEN_LEAST = 2,  /* once may be another stream's work */
+    SENDS_MOST = 64,      /* under way that are looked at */
+    SENDS_SEEN_LEAST = 2, /* once may be another stream's work */
 };
 
 /* How often something began while the last so many sends, and not one more, were under way. */
@@ -101,9 +101,9 @@ struct under_way {
 };
 
 static bool waits(const struct replay_node *node, enum waiter *waiter) {
-    *waiter = node->kind == REPLAY_KERNELS         ? WAITER_PIECE
+    *waiter = node->kind == REPLAY_KERNELS     ? WAITER_PIECE
               : node->launch == REPLAY_RECEIVE ? WAITER_RECEIVE
-                                                 : WAITER_COLLECTIVE;
+                                               : WAITER_COLLECTIVE;
     return *waiter != WAITER_COLLECTIVE || node->launch == REPLAY_COLLECTIVE;
 }
 
@@ -122,8 +122,7 @@ static bool is_under_way(const struct replay_node *send, const struct replay_nod
 static uint32_t sends_passed(const struct replay *replay, const struct replay_node *node, const uint32_t *sends,
                              uint32_t count, uint32_t most) {
     uint32_t passed = 0;
-    while (passed < count && passed < most &&
-           !may_share_stream(&replay->nodes[sends[count - passed - 1]], node))
+    while (passed < count && passed < most && !may_share_stream(&replay->nodes[sends[count - passed - 1]], node))
         passed++;
     return passed;
 }

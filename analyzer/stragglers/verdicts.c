@@ -183,15 +183,18 @@ static bool compare_work(const struct straggler_analysis *analysis, const struct
     return true;
 }
 
-/* How much more own time in all the slowest of a straggler's ranks has than the median of the others, into *more. */
+/* How much more own time in all the slowest of a straggler's ranks has than the median of the others, into *more.
+ * `among`: those of that rank class only; NOWHERE: all. */
 static bool compare_totals(const struct straggler_analysis *analysis, const struct time_batches *batches,
-                           const struct straggler *straggler, int64_t *more) {
+                           const struct straggler *straggler, uint32_t among, int64_t *more) {
     int64_t *others = calloc(batches->dump_count, sizeof *others), own = 0;
     size_t count = 0;
     if (!others)
         return false;
     for (size_t i = 0; i < batches->dump_count; i++) {
         int64_t self = analysis->times[batches->dumps[i]].self_ns;
+        if (among != NOWHERE && analysis->class_of[batches->dumps[i]] != among)
+            continue;
         if (!straggler_concerns(straggler, batches->dumps[i]))
             others[count++] = self;
         else if (self > own)
@@ -210,7 +213,7 @@ static bool find_extra(const struct straggler_analysis *analysis, const struct t
     for (size_t i = 0; i < straggler->dump_count; i++)
         if (analysis->times[straggler->dumps[i]].self_ns > own)
             own = analysis->times[straggler->dumps[i]].self_ns;
-    if (!compare_totals(analysis, batches, straggler, &more))
+    if (!compare_totals(analysis, batches, straggler, NOWHERE, &more))
         return false;
     straggler->extra_ns = ns_clamped((double)own * (1 - 1 / straggler->slowdown_ratio));
     if (more < straggler->extra_ns)
@@ -307,6 +310,13 @@ static bool name_hosts(struct verdicts *verdicts, const struct host_columns *hos
     return true;
 }
 
+/* Whether a rank's work may lie in another stretch than the others' who have as much of it. Not all ranks meet where a
+ * message ends a stretch: what one does before it others do after it. And where a GPU works beside a collective it
+ * depends on who waits for how long whether that was over before. */
+static bool may_fall_elsewhere(const struct straggler_analysis *analysis, const struct rank_times *times) {
+    return times->cut.kind == CUT_MESSAGE || (times->beside.count > 0 && !analysis->beside_left_out);
+}
+
 /* A rank whose leads are more than chance gives it: what it is slower by in all counts, and what its leads cost. */
 static bool make_slow_at_times(const struct verdicts *verdicts, size_t dump, struct straggler *straggler) {
     const struct straggler_analysis *analysis = verdicts->analysis;
@@ -320,10 +330,12 @@ static bool make_slow_at_times(const struct verdicts *verdicts, size_t dump, str
     straggler->at_times = true;
     straggler->when = *leads;
     straggler->extra_ns = ns_clamped(leads->lead_ns * (double)stretches_of(&analysis->times[dump]));
-    /* Not all ranks meet where a message ends a stretch: what one does before it others do after it. */
     int64_t more = straggler->extra_ns;
-    if (analysis->times[dump].cut.kind == CUT_MESSAGE && !compare_totals(analysis, verdicts->batches, straggler, &more))
+    uint32_t among = analysis->times[dump].cut.kind == CUT_MESSAGE ? NOWHERE : analysis->class_of[dump];
+    if (may_fall_elsewhere(analysis, &analysis->times[dump]) &&
+        !compare_totals(analysis, verdicts->batches, straggler, among, &more))
         return false;
+    more = more > 0 ? more : 0;
     straggler->extra_ns = more < straggler->extra_ns ? more : straggler->extra_ns;
     return true;
 }
@@ -499,7 +511,9 @@ bool verdicts_name_comparison_group(struct verdicts *verdicts, const struct rank
     struct host_columns hosts = {0};
     verdicts->batches = batches;
     bool collectives = meets_in_collectives(verdicts->analysis, batches);
-    bool done = classes->count < 2 || !(collectives || classes->placed) || name_rank_classes(verdicts, classes);
+    /* what of its work communication hides says nothing of how the work is dealt out */
+    bool uneven = classes->count > 1 && (collectives || classes->placed) && !verdicts->analysis->beside_left_out;
+    bool done = !uneven || name_rank_classes(verdicts, classes);
     done = done && (classes->count < 2 || rank_classes_level(classes, batches));
     done =
         done && group_by_host(&hosts, verdicts->analysis, batches) && judge_hosts(&hosts, verdicts->analysis, batches);

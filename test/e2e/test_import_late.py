@@ -222,11 +222,13 @@ def exchange(events, host, ranks, starts):
 class RoundPipeline:
     """Four stages that six parts of a step go through twice: the last one sends to the first. Hosts enqueue a step ahead. A receive is
     enqueued behind the work before it, or `ahead` of it, on a stream of its own either way; a send goes on beside the work after it,
-    which waits for it only where it `keeps` its stage. Rank LATE's GPU takes `slow` times as long."""
+    which waits for it only where it `keeps` its stage. Rank LATE's GPU takes `slow` times as long. With two `stages` there are two
+    such pipelines."""
     PARTS, ROUNDS, WORK, MESSAGE, LAUNCH = 6, 2, 2000, 70, 15
 
-    def __init__(self, ahead, keeps, slow):
-        self.ahead, self.keeps, self.slow, self.random, self.events, self.begin = ahead, keeps, slow, random.Random(7), [[] for _ in range(RANKS)], 1e6
+    def __init__(self, ahead, keeps, slow, stages=4):
+        self.ahead, self.keeps, self.slow, self.stages = ahead, keeps, slow, stages
+        self.random, self.events, self.begin = random.Random(7), [[] for _ in range(RANKS)], 1e6
         for self.step in range(STEPS):
             self.play()
 
@@ -242,10 +244,12 @@ class RoundPipeline:
 
     def source(self, rank, number):
         """Whose work this one needs; None: nobody's."""
-        return (rank - 1, number) if rank else (RANKS - 1, number - self.PARTS) if number >= self.PARTS else None
+        return (rank - 1, number) if rank % self.stages else (rank + self.stages - 1, number - self.PARTS) if number >= self.PARTS else None
 
     def sink(self, rank, number):
-        return (rank + 1, number) if rank < RANKS - 1 else (0, number + self.PARTS) if number < (self.ROUNDS - 1) * self.PARTS else None
+        if (rank + 1) % self.stages:
+            return rank + 1, number
+        return (rank + 1 - self.stages, number + self.PARTS) if number < (self.ROUNDS - 1) * self.PARTS else None
 
     def before(self, rank, number):
         """The end of the work before this one."""
@@ -271,7 +275,9 @@ class RoundPipeline:
         return max(self.received(rank, number), self.sent(*self.source(rank, number))) + self.MESSAGE
 
     def tell(self, rank, steps, worked, end):
-        host = self.begin
+        host, first = self.begin, rank - rank % self.stages
+        pipeline = {"Process Group Name": f"1{first}", "Process Group Description": "pp", "Group size": self.stages,
+                    "Process Group Ranks": str(list(range(first, first + self.stages)))}
         for number in steps:
             for name, key, peer, start, there in (
                     ("recv", "Src Rank", self.source(rank, number), self.received, (rank, number)), (None,) * 5,
@@ -282,7 +288,7 @@ class RoundPipeline:
                 elif peer:
                     launched(self.events[rank], rank, host, "ncclDevKernel_SendRecv(args)", start(rank, number),
                              self.came(*there) - start(rank, number), 40 if name == "recv" else 41,
-                             **{**ALL_REDUCE, "Collective name": name, key: peer[0], "Process Group Name": "1", "Process Group Description": "pp"})
+                             **{**ALL_REDUCE, "Collective name": name, key: peer[0], **pipeline})
         launched(self.events[rank], rank, host + self.LAUNCH, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)", worked, end - worked, 20, **ALL_REDUCE)
         self.events[rank].append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{self.step}", "pid": 1000 + rank, "tid": 1,
                                   "ts": self.begin, "dur": end + 19 - self.begin, "args": {}})
@@ -298,6 +304,59 @@ def test_what_a_slow_stage_costs_where_messages_go_on_beside_work(ahead, keeps, 
     found = jobs.document("stragglers", tmp_path / "dumps")["stragglers"]
     assert [one["rank"] for one in found] == [LATE]
     assert found[0]["what_if_speedup"] == pytest.approx(truth, rel=0.02)
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_stages_hide_more_or_less_of_the_same_work(ahead, tmp_path):
+    """The last stage has fewer messages for its work to lie beside: it has no more work than the first."""
+    job = RoundPipeline(ahead, False, 1, stages=2)
+    written_all(tmp_path / "traces", job.events, job.begin)
+    jobs.commtap("import", tmp_path / "traces", "-o", tmp_path / "dumps")
+    codes = {one["code"] for one in jobs.document("report", tmp_path / "dumps")["findings"]}
+    assert not codes & {"straggler", "suspect", "uneven", "hidden"}
+
+
+def halves_job(folder, slow=1.0, layers=6, steps=14):
+    """Work between whose pieces each half of the ranks meets, and a reduction of all beside each second piece, that only a step's end needs."""
+    random.seed(7)
+    events, begin = [[] for _ in range(RANKS)], 1e6
+    for step in range(steps):
+        at, host, reduced = [begin + 300] * RANKS, begin, begin
+
+        def work(length):
+            for rank in range(RANKS):
+                own = length * random.uniform(0.98, 1.02) * (slow if rank == LATE else 1)
+                launched(events[rank], rank, host, "ampere_sgemm_128x64_nn", at[rank], own, 7)
+                at[rank] += own
+        for layer in range(layers):
+            work(3000)
+            for half in ((0, 1), (2, 3)):
+                over = max(at[rank] for rank in half) + 500
+                for rank in half:
+                    launched(events[rank], rank, host + 20, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)", at[rank], over - at[rank], 30,
+                             **{**ALL_REDUCE, "Group size": 2, "Process Group Name": f"half{half[0]}", "Process Group Ranks": str(list(half))})
+                    at[rank] = over
+            host += 40
+            work(2000)
+            reduced, begun = max(*at, reduced) + 2500, [max(moment, reduced) for moment in at]
+            for rank in range(RANKS):
+                launched(events[rank], rank, host + 20, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)", begun[rank], reduced - begun[rank], 20, **ALL_REDUCE)
+            host += 40
+        end = max(*at, reduced)
+        for rank in range(RANKS):
+            events[rank].append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1000 + rank, "tid": 1,
+                                 "ts": begin, "dur": end + 19 - begin, "args": {}})
+        begin = end + 20
+    return written_all(folder, events, begin)
+
+
+def test_who_waits_with_a_slow_rank_is_not_slow(tmp_path):
+    """Its work lies beside other reductions than that of the half that has no slow rank."""
+    halves_job(tmp_path / "traces", 1.2)
+    jobs.commtap("import", tmp_path / "traces", "-o", tmp_path / "dumps")
+    found = jobs.document("report", tmp_path / "dumps")["findings"]
+    named = [one["text"] for one in found if one["code"] in ("straggler", "suspect", "uneven", "hidden")]
+    assert [text.startswith(f"rank {LATE} ") for text in named] == [True]
 
 
 def ring_job(folder, slow=1.0, parts=6):

@@ -187,6 +187,68 @@ static void a_gain_of_half_a_hundredth_is_worth_naming(void **state) {
     assert_true(less > 0 && more > 0);
 }
 
+/* What is said of the one that is hidden. */
+static bool is_said(const struct straggler_analysis *analysis, const char *text) {
+    struct findings findings = {0};
+    findings_add_stragglers(&findings, analysis, true, 0);
+    size_t said = 0, right = 0;
+    for (size_t i = 0; i < findings.count; i++)
+        if (strcmp(findings.items[i].code, "hidden") == 0) {
+            said++;
+            right += strstr(findings.items[i].text, text) != NULL;
+        }
+    findings_free(&findings);
+    return said == 1 && right == 1;
+}
+
+/* One or several, all the while or at times, behind somebody or alone: a whole sentence. */
+static void assert_sentences(struct straggler_analysis *analysis) {
+    struct straggler *hidden = &analysis->hidden[0];
+    size_t both[] = {1, 2};
+    assert_true(is_said(analysis,
+                        " times as long as its peers), but mended alone it would gain the job nothing: somebody "
+                        "else is there later still."));
+    assert_true(is_said(analysis, " is slow, too ("));
+    hidden->slowdown_ratio = 1.004;
+    hidden->at_times = true;
+    hidden->when.slow_rows = 20;
+    hidden->when.rows = 300;
+    hidden->when.slow_ratio = 2.1;
+    assert_true(
+        is_said(analysis, " is slow at times, too (in 20 of 300 stretches 2.10 times as long as its peers), but"));
+    hidden->kind = STRAGGLER_RANK_CLASS;
+    hidden->slowdown_ratio = 1.2;
+    hidden->dumps = both;
+    hidden->dump_count = 2;
+    hidden->communicator = NOWHERE;
+    assert_true(is_said(analysis, ", which do the same part of the work, have more of it (1.20 times as long as the "
+                                  "others), but mended alone they would gain the job nothing: "));
+    hidden->communicator = 0;
+    assert_true(is_said(analysis, ", which have a communicator of their own, are slow, too (1.20 times as long as "
+                                  "the others), but mended alone they would"));
+    size_t named = analysis->straggler_count;
+    analysis->straggler_count = 0;
+    assert_true(is_said(analysis, "are slow (1.20 times"));
+    assert_true(is_said(analysis, "nothing: the others wait for something else."));
+    analysis->straggler_count = named;
+}
+
+static void what_is_hidden_is_said_in_whole_sentences(void **state) {
+    (void)state;
+    bool found = false;
+    for (unsigned i = 0; i < 60 && !found; i++) {
+        struct drawn_job job = two_slow_ranks(i);
+        struct drawn_result result;
+        drawn_job_judge(&result, &job);
+        found = result.analysis.hidden_count == 1 && result.analysis.straggler_count > 0 &&
+                result.analysis.hidden[0].kind == STRAGGLER_RANK && !result.analysis.hidden[0].at_times;
+        if (found)
+            assert_sentences(&result.analysis);
+        drawn_result_free(&result);
+    }
+    assert_true(found);
+}
+
 /* Two ranks take twice as long: without one of them the job gains what it is slower than the other. */
 static void one_of_two_alike_promises_no_more_than_its_lead(void **state) {
     (void)state;
@@ -294,6 +356,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_said_of_a_job_fits_together),
         cmocka_unit_test(a_gain_of_half_a_hundredth_is_worth_naming),
+        cmocka_unit_test(what_is_hidden_is_said_in_whole_sentences),
         cmocka_unit_test(one_of_two_alike_promises_no_more_than_its_lead),
         cmocka_unit_test(confidence_is_999_in_a_thousand_at_most),
         cmocka_unit_test(turns_are_called_turns),
