@@ -167,13 +167,13 @@ static void add_interval(struct findings *findings, const struct sums *sums, con
             worst = found;
     }
     if (worst.slow > 0 && worst.longest - worst.others > looked_every_ns(job->dumps[steps->ranks[worst.worst].dump]))
-        findings_add(findings, FINDING_STEP_INTERVAL,
-                     "%s is late by %.2f ms per step: its first operation comes %.2f ms after the step's start, "
-                     "against %.2f ms of the others (late so: %zu of %zu %s). %s",
-                     dump_text(job->dumps[steps->ranks[worst.worst].dump]).text, (worst.longest - worst.others) / 1e6,
-                     worst.longest / 1e6, worst.others / 1e6, worst.slow, worst.ranks,
-                     job_gpus(job) > 0 ? "GPUs" : "ranks",
-                     cause_of_lateness(steps, sums, worst.worst, worst.longest - worst.others));
+        findings_add(
+            findings, FINDING_STEP_INTERVAL,
+            "%s is late by %.2f ms per step on average: its first operation comes %.2f ms after the step's start, "
+            "against %.2f ms of the others (late so: %zu of %zu %s). %s",
+            dump_text(job->dumps[steps->ranks[worst.worst].dump]).text, (worst.longest - worst.others) / 1e6,
+            worst.longest / 1e6, worst.others / 1e6, worst.slow, worst.ranks, job_gpus(job) > 0 ? "GPUs" : "ranks",
+            cause_of_lateness(steps, sums, worst.worst, worst.longest - worst.others));
 }
 
 /* Of the rank's stage; of the rank alone where stages are not known. */

@@ -128,8 +128,8 @@ void findings_evidence(const struct straggler_analysis *analysis, const struct s
     say_seconds(others, sizeof others, straggler->others_work_ns);
     findings_say_where_late(analysis, straggler, where, sizeof where);
     snprintf(text, size,
-             "%s takes %s on average against %s of the others (median over the run: "
-             "%.2f times as long; slowest in %.0f of %zu time batches); in the %s looked at %s spent %s longer in "
+             "%s takes %s on average against %s of the others (in the median time batch "
+             "%.2f times as long; slowest in %.0f of %zu batches); in the %s looked at %s spent %s longer in "
              "communication%s",
              stretch, work, others, straggler->slowdown_ratio, straggler->slowest * (double)straggler->batches,
              straggler->batches, window, waited, longer, where);

@@ -76,6 +76,7 @@ def test_who_is_late_and_what_that_costs(late, where, tmp_path):
     said = " ".join(jobs.commtap("report", tmp_path / "dumps").stdout.split())
     assert ("enqueues its collectives late" in said) == (where == "host")
     if "is late by" in said:
+        assert "ms per step on average: its first operation" in said
         assert ("That is work on its GPU" in said) == (where == "GPU") != ("data loading, its host" in said)
 
 

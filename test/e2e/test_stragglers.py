@@ -51,7 +51,7 @@ def test_planted_rank_is_named(mpi, way, position, where):
     page = " ".join(jobs.commtap("report", where).stdout.split())
     if straggler["when"] is None:
         work, others, factor = re.search(rf"rank {slow} on .*? takes ([\d.]+ \w+) on average against ([\d.]+ \w+) of the "
-                                         r"others \(median over the run: ([\d.]+) times", page).groups()
+                                         r"others \(in the median time batch ([\d.]+) times", page).groups()
         assert seconds(work) > 1.1 * seconds(others) and float(factor) > 1.1
     else:  # on a busy machine not all of its steps stand out
         assert straggler["when"]["slow_steps"] > STEPS / 2  # of the program, which has two collectives in each
