@@ -261,7 +261,7 @@ static void say_how_slow(char *text, size_t size, const struct straggler *hidden
         snprintf(text, size, "have more of it (%.2f times as long as the others)", hidden->slowdown_ratio);
     else if (hidden->kind == STRAGGLER_RANK_CLASS)
         snprintf(text, size, "are slow%s (%.2f times as long as the others)", too, hidden->slowdown_ratio);
-    else if (hidden->at_times)
+    else if (hidden->at_times && hidden->slowdown_ratio < SLOW_RATIO)
         snprintf(text, size, "is slow at times%s (in %zu of %zu stretches %.2f times as long as its peers)", too,
                  hidden->when.slow_rows, hidden->when.rows, hidden->when.slow_ratio);
     else

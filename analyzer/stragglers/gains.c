@@ -71,9 +71,11 @@ static bool is_waited_for(const struct straggler_analysis *analysis, const struc
     return cost / (others > 0 ? others : 1) >= analysis->window_ns / VERDICT_SHARE;
 }
 
-/* Takes the named one off the list. */
+/* Takes the named one off the list. Who was named by what communication does not hide of as much work as others have
+ * is slow only where that costs something. */
 static void hide(struct straggler_analysis *analysis, size_t named) {
-    analysis->hidden[analysis->hidden_count++] = analysis->stragglers[named];
+    if (!analysis->beside_left_out)
+        analysis->hidden[analysis->hidden_count++] = analysis->stragglers[named];
     analysis->straggler_count--;
     for (size_t i = named; i < analysis->straggler_count; i++)
         analysis->stragglers[i] = analysis->stragglers[i + 1];

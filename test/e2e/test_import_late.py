@@ -389,6 +389,36 @@ def ring_job(folder, slow=1.0, parts=6):
     return written_all(folder, events, begin)
 
 
+def test_who_goes_on_behind_the_others_is_not_slow(tmp_path):
+    """Ranks that began later find all messages there: none of their work lies beside waiting, and nobody waits for them."""
+    random.seed(7)
+    events, ready = [[] for _ in range(RANKS)], [1e6 + 900 * (rank % 2) for rank in range(RANKS)]
+    for step in range(60):
+        begins = list(ready)
+        for part in range(3):
+            came = [max(ready[rank], ready[rank - 1]) + 100 for rank in range(RANKS)]
+            for rank in range(RANKS):
+                after, host = (rank + 1) % RANKS, begins[rank] + 30 * part - 90
+                for number, (name, key, peer, over, stream) in enumerate((("send", "Dst Rank", after, came[after], 41),
+                                                                          ("recv", "Src Rank", (rank - 1) % RANKS, came[rank], 40))):
+                    launched(events[rank], rank, host + 10 * number, "ncclDevKernel_SendRecv(args)", ready[rank], over - ready[rank], stream,
+                             **{**ALL_REDUCE, "Collective name": name, key: peer, "Process Group Name": "1", "Process Group Description": "cp"})
+                length = 1330 * random.uniform(0.995, 1.005)
+                launched(events[rank], rank, host + 20, "flash_fwd_kernel", ready[rank], length, 7)
+                begins.append(max(ready[rank] + length, came[rank], came[after]))
+            ready = begins[-RANKS:]
+        for half in ((0, 2), (1, 3)):
+            over = max(ready[rank] for rank in half) + 50
+            for rank in half:
+                launched(events[rank], rank, begins[rank] + 10, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)", ready[rank], over - ready[rank], 20,
+                         **{**ALL_REDUCE, "Group size": 2, "Process Group Name": f"h{half[0]}", "Process Group Ranks": str(list(half))})
+                ready[rank] = over
+    written_all(tmp_path / "traces", events, max(ready))
+    jobs.commtap("import", tmp_path / "traces", "-o", tmp_path / "dumps")
+    codes = {one["code"] for one in jobs.document("report", tmp_path / "dumps")["findings"]}
+    assert not codes & {"straggler", "suspect", "uneven", "hidden"}
+
+
 def test_what_a_slow_rank_costs_where_work_waits_for_sends(tmp_path):
     """Each send goes on beside the work after it, and the next one needs it: it begins when the send is over."""
     truth = ring_job(tmp_path / "traces", 1.4) / ring_job(None)

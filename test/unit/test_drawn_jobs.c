@@ -209,8 +209,10 @@ static void assert_sentences(struct straggler_analysis *analysis) {
                         " times as long as its peers), but mended alone it would gain the job nothing: somebody "
                         "else is there later still."));
     assert_true(is_said(analysis, " is slow, too ("));
-    hidden->slowdown_ratio = 1.004;
+    hidden->slowdown_ratio = 1.24;
     hidden->at_times = true;
+    assert_true(is_said(analysis, " is slow, too (1.24 times"));
+    hidden->slowdown_ratio = 1.004;
     hidden->when.slow_rows = 20;
     hidden->when.rows = 300;
     hidden->when.slow_ratio = 2.1;
