@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Several processes walk one job together: each comes to what one comes to alone, and nobody waits for one that failed.
- * Lives here: processes played by threads, which hand each other copies. Must not live here: MPI (e2e), consumers.
+ * Lives here: walks of played processes (played_team.h). Must not live here: MPI (e2e), consumers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <pthread.h>
 
 #include "analyzer/align/align.h"
 #include "analyzer/base/parcel.h"
@@ -20,41 +19,9 @@
 #include "analyzer/steps/steps.h"
 #include "analyzer/stragglers/stragglers.h"
 #include "test/unit/job_builder.h"
+#include "test/unit/played_team.h"
 
-enum { MOST = 70, RANKS = 5, SLOW = 2 };
-
-/* ---- processes --------------------------------------------------------------------------------------------------- */
-
-/* What they hand each other. */
-struct room {
-    pthread_barrier_t barrier;
-    const struct team_block *to[MOST];
-    unsigned exchanges; /* the first process's */
-};
-
-struct player {
-    struct team team;
-    struct room *room;
-    struct team_block outgoing[MOST], incoming[MOST];
-};
-
-static bool exchange(void *context, const struct team_block *to, struct team_block *from) {
-    struct player *me = context;
-    unsigned number = me->team.number;
-    me->room->to[number] = to;
-    me->room->exchanges += number == 0;
-    pthread_barrier_wait(&me->room->barrier);
-    for (unsigned p = 0; p < me->team.processes; p++) {
-        const struct team_block *block = &me->room->to[p][number];
-        if (p == number)
-            continue;
-        from[p] = (struct team_block){malloc(block->count + 1), block->count};
-        if (block->count > 0)
-            memcpy(from[p].bytes, block->bytes, block->count);
-    }
-    pthread_barrier_wait(&me->room->barrier);
-    return true;
-}
+enum { MOST = PLAYERS_MOST, RANKS = 5, SLOW = 2 };
 
 /* ---- a consumer -------------------------------------------------------------------------------------------------- */
 
@@ -222,27 +189,12 @@ static void *share(void *argument) {
 static struct part *all_do(void *(*what)(void *), unsigned processes, unsigned threads, const struct job *const *jobs,
                            unsigned *exchanges) {
     struct part *parts = calloc(processes, sizeof *parts);
-    struct room room = {.exchanges = 0};
-    pthread_t started[MOST];
     assert_non_null(parts);
-    pthread_barrier_init(&room.barrier, NULL, processes);
     for (unsigned p = 0; p < processes; p++) {
-        struct player *player = &parts[p].player;
-        player->room = &room;
-        player->team = (struct team){.processes = processes,
-                                     .number = p,
-                                     .exchange = exchange,
-                                     .context = player,
-                                     .outgoing = player->outgoing,
-                                     .incoming = player->incoming};
         parts[p].job = jobs[p];
         parts[p].threads = threads;
-        assert_int_equal(pthread_create(&started[p], NULL, what, &parts[p]), 0);
     }
-    for (unsigned p = 0; p < processes; p++)
-        pthread_join(started[p], NULL);
-    pthread_barrier_destroy(&room.barrier);
-    *exchanges = room.exchanges;
+    *exchanges = play_team(what, processes, parts, sizeof *parts);
     return parts;
 }
 
