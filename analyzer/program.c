@@ -12,6 +12,7 @@
 #include "analyzer/base/text.h"
 #include "analyzer/cli/changes.h"
 #include "analyzer/cli/completion.h"
+#include "analyzer/cli/input.h"
 #include "analyzer/cli/man_page.h"
 #include "analyzer/cli/options.h"
 #include "analyzer/cli/processes.h"
@@ -74,8 +75,13 @@ static int run_together(const struct command *command, struct options *options, 
         options->team = team;
         return changes_run(command, options);
     }
-    team->bystander = team->number > 0;
-    return team->bystander ? EXIT_FINE : changes_run(command, options);
+    bool lent = command->company == COMPANY_LENDERS && team_is_shared(team);
+    options->lenders = lent ? team : NULL;
+    if (team->number == 0)
+        return changes_run(command, options);
+    int code = lent ? input_lend(team, options->arguments, options->argument_count) : EXIT_FINE;
+    team->bystander |= code == EXIT_FINE;
+    return code;
 }
 
 static int run_command(const struct command *command, int argc, char **argv, struct team *team) {

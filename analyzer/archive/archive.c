@@ -102,6 +102,13 @@ bool archive_open(struct archive *archive, int directory, const char *path, int 
     return check_foot(archive);
 }
 
+bool archive_open_file(struct archive *archive, int file) {
+    *archive = (struct archive){.file = file};
+    if (fstat(file, &archive->status) != 0)
+        return refuse(archive, "cannot open: %s", strerror(errno));
+    return check_foot(archive);
+}
+
 void archive_close(struct archive *archive) {
     if (archive->file >= 0)
         close(archive->file);

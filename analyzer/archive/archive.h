@@ -85,6 +85,8 @@ static inline uint64_t archive_head_bytes(const struct archive_entry *entry) {
 /* Opens the regular file at `path` (below `directory` where it is relative, as in openat; `flags`: 0 or O_NOFOLLOW) and
  * checks its end. False with archive->reason; archive_close in any case. */
 bool archive_open(struct archive *archive, int directory, const char *path, int flags);
+/* The same of one that is open for reading, from its beginning; archive_close closes it. */
+bool archive_open_file(struct archive *archive, int file);
 void archive_close(struct archive *archive);
 
 /* Whether the index is what was written, and in order. */

@@ -126,6 +126,21 @@ static bool take_over(struct archive_writer *writer) {
     return done;
 }
 
+static bool make_tools(struct archive_writer *writer) {
+    writer->encoder = writer->encoder ? writer->encoder : encoder_new();
+    writer->blocks = writer->blocks ? writer->blocks : malloc(sizeof *writer->blocks);
+    return (writer->encoder && writer->blocks) ||
+           refuse(writer, codec_lacks() ? codec_lacks() : "memory is short", NULL);
+}
+
+bool archive_begin_file(struct archive_writer *writer, int file) {
+    writer->directory = -1;
+    writer->file = file;
+    writer->at = 0;
+    writer->count = 0;
+    return make_tools(writer);
+}
+
 bool archive_begin(struct archive_writer *writer, int directory, const char *name) {
     *writer = (struct archive_writer){.directory = directory, .file = -1};
     snprintf(writer->name, sizeof writer->name, "%s", name);
@@ -136,11 +151,7 @@ bool archive_begin(struct archive_writer *writer, int directory, const char *nam
         writer->file = -1; /* it is somebody else's: nothing to remove */
         return false;
     }
-    writer->encoder = encoder_new();
-    writer->blocks = malloc(sizeof *writer->blocks);
-    if (!writer->encoder || !writer->blocks)
-        return refuse(writer, codec_lacks() ? codec_lacks() : "memory is short", NULL);
-    return resume(writer) && take_over(writer);
+    return make_tools(writer) && resume(writer) && take_over(writer);
 }
 
 /* ---- members ----------------------------------------------------------------------------------- */
@@ -269,6 +280,10 @@ bool archive_place(struct archive_writer *writer, mode_t mode) {
         refuse(writer, "cannot give the packed file its name", strerror(errno));
     release(writer);
     return done;
+}
+
+void archive_leave(struct archive_writer *writer) {
+    writer->file = -1;
 }
 
 void archive_abandon(struct archive_writer *writer) {

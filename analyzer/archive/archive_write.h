@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing an archive: under a name that no reader takes until it is whole.
+ * Writing an archive: under a name that no reader takes until it is whole, or into a file without a name.
  * Lives here: adding members, going on where an earlier writer was stopped, taking over the members of the archive that
  * there is, giving it its name. Must not live here: which files are packed, whether originals go (pack/).
  *
@@ -30,6 +30,12 @@ struct archive_writer {
 /* Begins the archive `name` below `directory`, or goes on with it. False with writer->reason; archive_abandon or
  * archive_place in any case. */
 bool archive_begin(struct archive_writer *writer, int directory, const char *name);
+
+/* Begins one in an open, empty file that has no name and is the caller's still; archive_leave in any case. The writer
+ * is all zero but for its file (-1), or has left another file: what it packs with is made once. */
+bool archive_begin_file(struct archive_writer *writer, int file);
+/* Lets go of that file, complete (archive_complete) or not; archive_abandon after the last one. */
+void archive_leave(struct archive_writer *writer);
 
 /* The member of that name, NULL: there is none. */
 const struct archive_entry *archive_has(const struct archive_writer *writer, const char *name);

@@ -72,4 +72,11 @@ static inline uint64_t hash_mix(uint64_t fingerprint, uint64_t value) {
     return fingerprint ^ (fingerprint >> 32);
 }
 
+/* The same of a text with its end. */
+static inline uint64_t hash_mix_text(uint64_t fingerprint, const char *text) {
+    for (; *text; text++)
+        fingerprint = hash_mix(fingerprint, (unsigned char)*text);
+    return hash_mix(fingerprint, 0);
+}
+
 #endif

@@ -23,6 +23,7 @@ struct team_block {
 /* What a meeting is for. */
 enum team_purpose {
     TEAM_END = 1, /* the command has ended */
+    TEAM_STAGED,  /* which dumps only some can open, and sending those */
     TEAM_INPUT,   /* what dumps there are */
     TEAM_ROUND,   /* of a walk */
     TEAM_STATES,  /* what a walk's consumers have gathered */

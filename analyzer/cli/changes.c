@@ -76,7 +76,8 @@ int changes_tell(int code) {
 
 int changes_run(const struct command *command, const struct options *options) {
     int code = EXIT_AGAIN;
-    int tries = team_is_shared(options->team) ? 1 : TRIES; /* the others have gone on */
+    bool alone = !team_is_shared(options->team) && !team_is_shared(options->lenders);
+    int tries = alone ? TRIES : 1; /* the others have gone on */
     for (int try = 0; try < tries && code == EXIT_AGAIN && !no_memory; try++)
         code = command->run(options);
     for (size_t i = 0; i < changed_count; i++)

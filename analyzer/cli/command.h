@@ -27,6 +27,7 @@ enum exit_code {
 enum company {
     COMPANY_ALL = 0, /* all, and one writes what they come to */
     COMPANY_FIRST,   /* the first one: there is nothing to share out */
+    COMPANY_LENDERS, /* the first one, and the others hand out the dumps that are staged on their hosts */
     COMPANY_NONE,    /* it follows or changes a job, or makes, moves or removes dumps: that is for one process alone */
 };
 

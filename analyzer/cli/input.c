@@ -11,10 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analyzer/archive/codec.h"
 #include "analyzer/base/regular_file.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/processes.h"
 #include "analyzer/render/escape.h"
+#include "analyzer/render/units.h"
 
 enum { LINES_MAX = 8 }; /* of one kind of message: `commtap check` lists them all */
 
@@ -112,6 +114,29 @@ static int refuse_many(char *const *directories, size_t count, const struct dump
     return EXIT_UNUSABLE;
 }
 
+static int refuse_staged(char *const *directories, size_t count, const struct staged_need *need) {
+    char bytes[UNITS_TEXT], memory[UNITS_TEXT];
+    units_size(bytes, need->bytes);
+    units_size(memory, need->memory);
+    say_places(directories, count);
+    fprintf(stderr, ": %zu dumps are staged on other hosts than ", need->dumps);
+    escape_text(stderr, need->host);
+    fprintf(stderr,
+            ", where %u process%s would take %s of memory for them, and %s are free, half of them for reading\n"
+            "commtap: commtap collect brings them to the directory, where they need no memory\n",
+            need->processes, need->processes == 1 ? "" : "es", bytes, memory);
+    return EXIT_UNUSABLE;
+}
+
+static int refuse_to_send(char *const *directories, size_t count) {
+    say_places(directories, count);
+    fprintf(stderr,
+            ": dumps are staged on the hosts of several processes, and these send them packed: %s\n"
+            "commtap: commtap collect brings them to the directory\n",
+            codec_lacks());
+    return EXIT_UNUSABLE;
+}
+
 /* What keeps dumps from being there, the likeliest first. */
 static void say_what_to_check(const struct dump_set *set, bool several) {
     fprintf(stderr, ": hold%s no dumps (commtap.*.ct, packed: *.ctz), nor do%s directories below\n", several ? "" : "s",
@@ -133,6 +158,12 @@ int input_refuse(char *const *directories, size_t count, enum dump_set_result re
         return input_no_memory();
     if (result == DUMP_SET_TOO_MANY)
         return refuse_many(directories, count, &set->excess);
+    if (result == DUMP_SET_TOO_MUCH_STAGED)
+        return refuse_staged(directories, count, &set->excess.staged);
+    if (result == DUMP_SET_CANNOT_SEND)
+        return refuse_to_send(directories, count);
+    if (result == DUMP_SET_PARTED)
+        return EXIT_UNUSABLE; /* who failed says why */
     say_places(set->refused ? (char *const *)&set->refused : directories, set->refused ? 1 : count);
     if (result == DUMP_SET_EMPTY)
         say_what_to_check(set, count > 1);
@@ -150,18 +181,33 @@ static int compare(struct team *team, struct dump_set *set) {
     return code;
 }
 
-int input_open(struct team *team, char *const *directories, size_t count, struct dump_set *set) {
-    enum dump_set_result result = dump_set_open_all(directories, count, set);
+static int open_with(struct team *team, bool for_first, char *const *directories, size_t count, struct dump_set *set) {
+    enum dump_set_result result = dump_set_open_together(team, for_first, directories, count, set);
     if (result != DUMP_SET_OK)
         return input_refuse(directories, count, result, set);
     say_problems(set);
     report_stubs(set);
     if (set->count > 0)
-        return compare(team, set);
+        return for_first ? EXIT_FINE : compare(team, set);
     say_places(directories, count);
     fputs(set->unusable_count == 0 && set->stub_count > 0 ? ": no dump is here yet: collect them with commtap-collect\n"
                                                           : ": no usable dump\n",
           stderr);
     dump_set_close(set);
     return EXIT_UNUSABLE;
+}
+
+int input_open(struct team *team, char *const *directories, size_t count, struct dump_set *set) {
+    return open_with(team, false, directories, count, set);
+}
+
+int input_open_arguments(const struct options *options, struct dump_set *set) {
+    struct team *team = options->lenders ? options->lenders : options->team;
+    return open_with(team, options->lenders != NULL, options->arguments, options->argument_count, set);
+}
+
+int input_lend(struct team *team, char *const *directories, size_t count) {
+    struct dump_set set = {0};
+    enum dump_set_result result = dump_set_lend(team, directories, count, &set);
+    return result == DUMP_SET_OK ? EXIT_FINE : input_refuse(directories, count, result, &set);
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "analyzer/base/team.h"
+#include "analyzer/cli/options.h"
 #include "analyzer/dumps/set.h"
 #include "analyzer/load/dump.h"
 
@@ -18,6 +19,13 @@
  * at least one dump is usable; the caller then closes with dump_set_close. Otherwise EXIT_UNUSABLE or EXIT_OUTPUT
  * (memory), after a message, and nothing is open. */
 int input_open(struct team *team, char *const *directories, size_t count, struct dump_set *set);
+
+/* The same of the directories that a command was given, by whoever runs it: with lenders they are read by this process
+ * alone, also those of a job that runs still. */
+int input_open_arguments(const struct options *options, struct dump_set *set);
+/* What lenders do meanwhile: they hand out what is staged on their hosts. Returns EXIT_FINE or, after a message, what
+ * the process ends with. */
+int input_lend(struct team *team, char *const *directories, size_t count);
 
 /* Says on stderr why dump_set_open did not succeed. Returns the command's exit code. Call it before anything that could
  * change errno. */

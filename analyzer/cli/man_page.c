@@ -23,11 +23,14 @@ static const char together[] =
     "commtap-mpi.openmpi and commtap-mpi.mpich are commtap as a program of that MPI, with the same commands and "
     "options:\n"
     "mpirun -n 16 commtap-mpi.openmpi report DIR. All processes must see the directory under the same name, on a file\n"
-    "system that they share, and its job must be over. The first process writes what commtap alone would write. "
-    "check,\n"
-    "export, timeline, list, env and doctor are run by the first process alone; run, top, ctl, import, collect, pack\n"
-    "and prune are refused. Where processes see different dumps, or one fails, that is said and all end with the same\n"
-    "exit status.";
+    "system that they share, and its job must be over. The first process writes what commtap alone would write.\n"
+    "Dumps that were staged on the hosts of processes are read where they lie: those that not all can open are sent "
+    "to\n"
+    "the others, which keep them in memory. check, export, timeline, list, env and doctor are run by the first "
+    "process\n"
+    "alone, the first three with what is staged on the hosts of all; run, top, ctl, import, collect, pack and prune "
+    "are\n"
+    "refused. Where processes see different dumps, or one fails, that is said and all end with the same exit status.";
 
 static const char library_overview[] =
     "The library is preloaded into the processes of a job, by commtap run or by LD_PRELOAD, which is given to the "

@@ -25,8 +25,9 @@ struct options {
     size_t given_count;
     char **arguments; /* positional; points into argv, NULL-terminated */
     size_t argument_count;
-    bool help;         /* --help was given: nothing else was checked */
-    struct team *team; /* who runs the command together with this process; NULL: nobody */
+    bool help;            /* --help was given: nothing else was checked */
+    struct team *team;    /* who runs the command together with this process; NULL: nobody */
+    struct team *lenders; /* who only hand out dumps to this process, which runs it alone; NULL: nobody */
 };
 
 /* Parses argv[0..argc-1] (without program and command name), reordering nothing. Returns EXIT_FINE or, after one

@@ -144,42 +144,59 @@ int processes_end(struct processes *processes, int code) {
 
 /* ---- dumps ------------------------------------------------------------------------------------------------------- */
 
-/* What a process sees of the input. */
+/* What a process sees of the input; behind it enum process_state of each usable dump, a byte. */
 struct input_note {
     struct team_head head;
     uint64_t fingerprint;
-    uint64_t usable, unusable, bytes;
+    uint64_t usable, unusable, stubs, bytes;
     uint32_t living;
     char host[64];
 };
 
-static uint64_t mix_text(uint64_t fingerprint, const char *text) {
-    for (; *text; text++)
-        fingerprint = hash_mix(fingerprint, (unsigned char)*text);
-    return hash_mix(fingerprint, 0);
+/* Paths, sizes and how far each lane has come. */
+static uint64_t fingerprint_of(const struct dump *dump) {
+    uint64_t fingerprint = hash_mix(hash_mix_text(1, dump->path), dump->bytes);
+    for (uint32_t l = 0; l < dump->lane_count; l++)
+        fingerprint = hash_mix(hash_mix(fingerprint, dump->lanes[l].first_ticket), dump->lanes[l].end_ticket);
+    return fingerprint;
 }
 
-/* Paths, sizes and how far each lane has come. */
-static struct input_note look_at(const struct dump_set *set) {
-    struct input_note note = {.usable = set->count, .unusable = set->unusable_count, .fingerprint = 1};
+static void look_at(const struct dump_set *set, const enum process_state *states, struct input_note *note) {
+    uint8_t *told = (uint8_t *)(note + 1);
+    *note = (struct input_note){
+        .usable = set->count, .unusable = set->unusable_count, .stubs = set->stub_count, .fingerprint = 1};
     for (size_t d = 0; d < set->count; d++) {
-        const struct dump *dump = set->dumps[d];
-        note.fingerprint = hash_mix(mix_text(note.fingerprint, dump->path), dump->bytes);
-        for (uint32_t l = 0; l < dump->lane_count; l++)
-            note.fingerprint =
-                hash_mix(hash_mix(note.fingerprint, dump->lanes[l].first_ticket), dump->lanes[l].end_ticket);
-        note.bytes += dump->bytes;
-        note.living += !(dump->header->state & STATE_EXITED) && process_is_alive(dump);
+        bool lives = states[d] == PROCESS_RUNS || states[d] == PROCESS_STOPPED;
+        note->fingerprint = hash_mix(note->fingerprint, fingerprint_of(set->dumps[d]));
+        note->bytes += set->dumps[d]->bytes;
+        note->living += !(set->dumps[d]->header->state & STATE_EXITED) && lives;
+        told[d] = (uint8_t)states[d];
     }
-    gethostname(note.host, sizeof note.host - 1);
-    return note;
+    for (size_t i = 0; i < set->stub_count; i++)
+        note->fingerprint = hash_mix_text(note->fingerprint, set->stubs[i].path);
+    gethostname(note->host, sizeof note->host - 1);
+}
+
+/* False: memory is short. */
+static bool make_note(const struct dump_set *set, struct team_block *block) {
+    *block = (struct team_block){.count = sizeof(struct input_note) + set->count};
+    enum process_state *states = calloc(set->count + 1, sizeof *states);
+    block->bytes = states ? calloc(1, block->count) : NULL;
+    if (block->bytes) {
+        process_states(set->dumps, set->count, states);
+        look_at(set, states, (void *)block->bytes);
+    }
+    free(states);
+    return block->bytes != NULL;
 }
 
 static void say_input(unsigned process, const struct input_note *note) {
     fprintf(stderr, "commtap: process %u on ", process);
     escape_text(stderr, note->host);
-    fprintf(stderr, " sees %" PRIu64 " dumps of %" PRIu64 " bytes and %" PRIu64 " that cannot be used\n", note->usable,
-            note->bytes, note->unusable);
+    fprintf(stderr,
+            " sees %" PRIu64 " dumps of %" PRIu64 " bytes, %" PRIu64 " that cannot be used and %" PRIu64
+            " that were not collected\n",
+            note->usable, note->bytes, note->unusable, note->stubs);
 }
 
 static int judge_input(const struct team *team, const struct team_block *all) {
@@ -195,7 +212,8 @@ static int judge_input(const struct team *team, const struct team_block *all) {
     }
     for (unsigned p = 1; p < team->processes; p++) {
         other = (const void *)all[p].bytes;
-        if (other->fingerprint == first->fingerprint && other->unusable == first->unusable)
+        if (other->fingerprint == first->fingerprint && other->unusable == first->unusable &&
+            other->usable == first->usable && other->stubs == first->stubs)
             continue;
         fputs("commtap: the processes see different dumps: the directory must lie on a file system that all share\n",
               stderr);
@@ -206,13 +224,32 @@ static int judge_input(const struct team *team, const struct team_block *all) {
     return EXIT_FINE;
 }
 
-int processes_compare_input(struct team *team, const struct dump_set *set) {
+/* Each asks its own kernel. Whose process has ended on another host they then all know: else what they come to would
+ * differ. */
+static void share_ends(const struct team *team, const struct team_block *all, struct dump_set *set) {
+    for (unsigned p = 0; p < team->processes; p++) {
+        const uint8_t *told = (const uint8_t *)all[p].bytes + sizeof(struct input_note);
+        for (size_t d = 0; d < set->count; d++)
+            set->dumps[d]->is_gone |= told[d] == PROCESS_GONE;
+    }
+}
+
+int processes_compare_input(struct team *team, struct dump_set *set) {
     if (!team_is_shared(team))
         return EXIT_FINE;
-    struct team_block *all = team->incoming;
-    struct input_note note = look_at(set);
-    bool met = team_meet(team, TEAM_INPUT, false, &(struct team_block){(char *)&note, sizeof note}, all);
-    int code = met ? judge_input(team, all) : EXIT_UNUSABLE;
+    struct team_block *all = team->incoming, mine;
+    struct team_head nothing;
+    bool failed = !make_note(set, &mine);
+    int code = failed ? EXIT_OUTPUT : EXIT_UNUSABLE;
+    if (failed)
+        fputs("commtap: out of memory\n", stderr);
+    if (team_meet(team, TEAM_INPUT, failed, failed ? &(struct team_block){(char *)&nothing, sizeof nothing} : &mine,
+                  all)) {
+        code = judge_input(team, all);
+        if (code == EXIT_FINE)
+            share_ends(team, all, set);
+    }
     team_free(team, all);
+    free(mine.bytes);
     return code;
 }

@@ -26,7 +26,8 @@ void processes_begin(struct processes *processes, struct team *team);
 int processes_end(struct processes *processes, int code);
 
 /* To be called by every process with the dumps that it has opened. Returns EXIT_FINE where all have the same ones and
- * nobody writes to them any more; else EXIT_UNUSABLE (EXIT_OUTPUT: memory), after a message. */
-int processes_compare_input(struct team *team, const struct dump_set *set);
+ * nobody writes to them any more, each then with what others know of its process; else EXIT_UNUSABLE (EXIT_OUTPUT:
+ * memory), after a message. */
+int processes_compare_input(struct team *team, struct dump_set *set);
 
 #endif

@@ -122,7 +122,7 @@ int session_open_with(struct session *session, const struct options *options, co
     if (code == EXIT_FINE)
         code = selection_read(&session->selection, options);
     if (code == EXIT_FINE)
-        code = input_open(options->team, options->arguments, options->argument_count, &session->set);
+        code = input_open_arguments(options, &session->set);
     if (code != EXIT_FINE) {
         selection_free(&session->selection);
         return code;

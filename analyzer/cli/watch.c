@@ -16,6 +16,7 @@
 #include "analyzer/cli/command.h"
 #include "analyzer/job/deaths.h"
 #include "analyzer/cli/input.h"
+#include "analyzer/cli/processes.h"
 #include "analyzer/cli/selection.h"
 #include "analyzer/dumps/deaths_note.h"
 #include "analyzer/dumps/process.h"
@@ -149,10 +150,12 @@ static void sleep_for(double seconds) {
 /* Opens everything anew: files may have grown and new ones come. */
 static int look_again(struct watch *watch, const struct options *options) {
     close_look(watch);
-    enum dump_set_result result = dump_set_open_all(options->arguments, options->argument_count, &watch->set);
+    enum dump_set_result result =
+        dump_set_open_together(options->team, false, options->arguments, options->argument_count, &watch->set);
     if (result != DUMP_SET_OK)
         return input_refuse(options->arguments, options->argument_count, result, &watch->set);
-    return choose_job(watch, options);
+    int code = processes_compare_input(options->team, &watch->set);
+    return code == EXIT_FINE ? choose_job(watch, options) : code;
 }
 
 bool watch_read_end(const struct job *job, struct job_end *end) {

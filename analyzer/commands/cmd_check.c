@@ -246,8 +246,7 @@ static bool print_text(const struct output *output, const struct check *check) {
     for (size_t i = 0; i < check->set.stub_count; i++)
         input_say_stub(stream, "", &check->set.stubs[i]);
     if (staged > 0)
-        fprintf(stream, "%zu dumps lie where they were staged on this host: commtap collect brings them here\n",
-                staged);
+        fprintf(stream, "%zu dumps lie where they were staged: commtap collect brings them here\n", staged);
     if (check->missing > 0)
         fprintf(stream, "%zu ranks of the world have no dump here\n", check->missing);
     fprintf(stream, "%zu dumps, %zu unusable, %zu problems\n", check->count, check->set.unusable_count,
@@ -274,7 +273,8 @@ static int print(const struct options *options, const struct check *check) {
 
 static int run(const struct options *options) {
     struct check check = {.count = 0};
-    enum dump_set_result result = dump_set_open_all(options->arguments, options->argument_count, &check.set);
+    enum dump_set_result result =
+        dump_set_open_together(options->lenders, true, options->arguments, options->argument_count, &check.set);
     if (result != DUMP_SET_OK)
         return input_refuse(options->arguments, options->argument_count, result, &check.set);
     int code = build_rows(&check) ? print(options, &check) : input_no_memory();
@@ -297,7 +297,7 @@ static const struct example examples[] = {
 
 const struct command command_check = {
     .name = "check",
-    .company = COMPANY_FIRST,
+    .company = COMPANY_LENDERS,
     .summary = "are these dumps sound: problems with file and offset, losses, what is missing",
     .arguments = "DIR...",
     .details =

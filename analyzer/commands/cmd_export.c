@@ -232,7 +232,7 @@ static int export_rows(const struct options *options) {
         code = EXIT_USAGE;
     }
     if (code == EXIT_FINE)
-        code = input_open(options->team, options->arguments, options->argument_count, &set);
+        code = input_open_arguments(options, &set);
     if (code == EXIT_FINE) {
         struct generations_of generations;
         code = find_generations(&generations, &set) ? export_selected(options, &selection, &set, &generations)
@@ -352,7 +352,7 @@ static const struct example examples[] = {
 
 const struct command command_export = {
     .name = "export",
-    .company = COMPANY_FIRST,
+    .company = COMPANY_LENDERS,
     .summary = "every record of every rank, or a table of sums, for other programs",
     .arguments = "DIR...",
     .details =

@@ -128,7 +128,7 @@ static int run(const struct options *options) {
     if (code == EXIT_FINE)
         code = selection_read(&of.selection, options);
     if (code == EXIT_FINE)
-        code = input_open(options->team, options->arguments, options->argument_count, &of.set);
+        code = input_open_arguments(options, &of.set);
     if (code != EXIT_FINE) {
         selection_free(&of.selection);
         return code;
@@ -178,7 +178,7 @@ static const struct example examples[] = {
 
 const struct command command_timeline = {
     .name = "timeline",
-    .company = COMPANY_FIRST,
+    .company = COMPANY_LENDERS,
     .summary = "a trace file for ui.perfetto.dev or chrome://tracing",
     .arguments = "DIR...",
     .details =

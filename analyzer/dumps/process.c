@@ -181,16 +181,23 @@ int64_t process_here_of(const struct dump_header *header) {
     return ask_of_header(header).here;
 }
 
+static struct wanted ask_of_dump(struct asking *asking, const struct dump *dump) {
+    struct wanted wanted = ask(asking, dump->boot_id, dump->pid_namespace, dump->header);
+    if (wanted.state == PROCESS_ELSEWHERE && dump->is_gone)
+        wanted.state = PROCESS_GONE;
+    return wanted;
+}
+
 void process_states(struct dump *const *dumps, size_t count, enum process_state *states) {
     struct asking asking = begin_asking();
     for (size_t d = 0; d < count; d++)
-        states[d] = ask(&asking, dumps[d]->boot_id, dumps[d]->pid_namespace, dumps[d]->header).state;
+        states[d] = ask_of_dump(&asking, dumps[d]).state;
     end_asking(&asking);
 }
 
 static struct wanted ask_of(const struct dump *dump) {
     struct asking asking = begin_asking();
-    struct wanted wanted = ask(&asking, dump->boot_id, dump->pid_namespace, dump->header);
+    struct wanted wanted = ask_of_dump(&asking, dump);
     end_asking(&asking);
     return wanted;
 }

@@ -29,7 +29,7 @@ bool process_boot_id(char *text, size_t size);
 
 /* A process of this boot with the dump's pid that started when the dump says (to 5 s), which may be stopped; gone
  * where there is none or it is about to end; elsewhere where the dump was written under another boot id, or in a PID
- * namespace (of a container) of which nothing is seen from here. */
+ * namespace (of a container) of which nothing is seen from here, and nobody has told that it is_gone. */
 enum process_state process_state(const struct dump *dump);
 /* The same of all dumps, at less cost where they are of other namespaces. */
 void process_states(struct dump *const *dumps, size_t count, enum process_state *states);

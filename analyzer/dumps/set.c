@@ -19,8 +19,10 @@
 #include "analyzer/dumps/set.h"
 #include "analyzer/load/dump.h"
 #include "analyzer/dumps/lifetime.h"
+#include "analyzer/dumps/process.h"
 #include "analyzer/load/mapping.h"
 #include "analyzer/archive/archive.h"
+#include "analyzer/base/hash.h"
 #include "analyzer/dumps/starts.h"
 #include "analyzer/dumps/stub.h"
 #include "analyzer/base/regular_file.h"
@@ -171,16 +173,6 @@ static bool take_stub(struct dump_stub *to, const char *path, const struct stub 
     return false;
 }
 
-static void read_boot_id(char boot_id[65]) {
-    boot_id[0] = '\0';
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (!file)
-        return;
-    if (fgets(boot_id, 65, file))
-        boot_id[strcspn(boot_id, "\n")] = '\0';
-    fclose(file);
-}
-
 /* The dump that a stub stands for was copied beside it. */
 static bool is_collected(const char *stub_path) {
     char *path;
@@ -193,13 +185,25 @@ static bool is_collected(const char *stub_path) {
     return found;
 }
 
-/* Whether the staged dump can be opened where it is. */
-static bool is_here(const struct stub *stub, const char *boot_id) {
+/* What it takes in memory: holes take nothing. */
+static uint64_t bytes_of(const struct stat *status) {
+    return S_ISREG(status->st_mode) ? (uint64_t)status->st_blocks * 512 : 0;
+}
+
+/* Whether the staged dump can be opened where it is: 0, or what it takes in memory, and one. */
+static uint64_t is_here(const struct stub *stub, const char *boot_id) {
+    struct stat status;
     int file =
         boot_id[0] && strcmp(stub->boot_id, boot_id) == 0 ? regular_file_open(AT_FDCWD, stub->path, O_NOFOLLOW) : -1;
+    bool here = file >= 0 && fstat(file, &status) == 0;
     if (file >= 0)
         close(file);
-    return file >= 0;
+    return here ? bytes_of(&status) + 1 : 0;
+}
+
+static uint64_t fingerprint_of(const struct dump_stub *stub) {
+    uint64_t told = hash_mix_text(hash_mix_text(1, stub->path), stub->staged_path);
+    return hash_mix_text(hash_mix_text(told, stub->host), stub->boot_id);
 }
 
 /* Damaged ones last. */
@@ -226,29 +230,57 @@ static void drop_twins(struct dump_set *set) {
     set->stub_count = kept;
 }
 
-/* Keeps stubs whose dump is elsewhere; those staged on this host join `staged`. */
-static bool read_stubs(struct dump_set *set, const struct names *stubs, struct names *staged) {
+/* Takes the stubs whose dumps were not collected, and of each what becomes of its dump: set->stubs[i] is
+ * staged->dumps[i]. */
+static bool read_stubs(struct dump_set *set, const struct names *stubs, struct staged *staged) {
     char here[65];
-    read_boot_id(here);
+    if (!process_boot_id(here, sizeof here))
+        here[0] = '\0';
     set->stubs = calloc(stubs->count ? stubs->count : 1, sizeof *set->stubs);
-    if (!set->stubs)
+    if (!staged_begin(staged, stubs->count) || !set->stubs)
         return false;
     for (size_t i = 0; i < stubs->count; i++) {
         struct stub stub;
+        struct dump_stub *taken = &set->stubs[set->stub_count];
         if (is_collected(stubs->items[i]))
             continue;
         const char *damage = stub_read(AT_FDCWD, stubs->items[i], &stub);
-        if (!damage && is_here(&stub, here)) {
-            if (!names_add(staged, strdup(stub.path)) || !names_add(&set->by_stub, strdup(stub.path)))
-                return false;
-        } else if (!take_stub(&set->stubs[set->stub_count++], stubs->items[i], &stub, damage)) {
-            set->stub_count--;
+        if (!take_stub(taken, stubs->items[i], &stub, damage))
             return false;
+        struct staged_dump *dump = &staged->dumps[set->stub_count++];
+        dump->path = taken->staged_path;
+        dump->fingerprint = fingerprint_of(taken);
+        dump->here = damage ? 0 : is_here(&stub, here);
+    }
+    staged->count = set->stub_count;
+    return true;
+}
+
+/* What this process can open itself is among the files to open. */
+static bool list_staged(const struct staged *staged, struct names *dumps) {
+    bool done = true;
+    for (size_t i = 0; done && i < staged->count; i++)
+        done = staged->dumps[i].here == 0 || names_add(dumps, strdup(staged->dumps[i].path));
+    return done;
+}
+
+/* Once their dumps are open: keeps stubs whose dump no process can open. */
+static bool keep_stubs(struct dump_set *set, const struct staged *staged) {
+    size_t kept = 0;
+    bool done = true;
+    for (size_t i = 0; i < set->stub_count; i++) {
+        const struct staged_dump *dump = &staged->dumps[i];
+        if (dump->from != STAGED_NOWHERE) {
+            done = done && names_add(&set->by_stub, strdup(dump->path));
+            free_stub(&set->stubs[i]);
+        } else {
+            set->stubs[kept++] = set->stubs[i];
         }
     }
+    set->stub_count = kept;
     names_sort(&set->by_stub);
     drop_twins(set);
-    return true;
+    return done;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -266,10 +298,9 @@ static void open_one(void *context, size_t number) {
 }
 
 /* Opening scans every ring: as many at a time as there are processors. */
-static void open_all(struct opening *opening) {
+static unsigned count_openers(void) {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    unsigned openers = processors > OPENERS_MAX ? OPENERS_MAX : processors > 0 ? (unsigned)processors : 1;
-    side_by_side(openers, opening->count, open_one, opening);
+    return processors > OPENERS_MAX ? OPENERS_MAX : processors > 0 ? (unsigned)processors : 1;
 }
 
 static int compare_numbers(int64_t a, int64_t b) {
@@ -325,13 +356,13 @@ static bool sort_out(struct dump_set *set, struct dump **dumps, size_t count) {
     return true;
 }
 
-/* What the files from the one numbered `first` on take in memory when they are read into it: holes take nothing. */
+/* What the files from the one numbered `first` on take in memory when they are read into it. */
 static uint64_t bytes_of_files(const struct names *paths, size_t first) {
     uint64_t sum = 0;
     struct stat status;
     for (size_t i = first; i < paths->count; i++)
-        if (stat(paths->items[i], &status) == 0 && S_ISREG(status.st_mode))
-            sum += (uint64_t)status.st_blocks * 512;
+        if (stat(paths->items[i], &status) == 0)
+            sum += bytes_of(&status);
     return sum;
 }
 
@@ -365,28 +396,65 @@ static bool fits(const struct names *paths, size_t mapped_most, struct dump_set_
     return excess->bytes <= excess->memory / 2;
 }
 
-static enum dump_set_result open_paths(struct dump_set *set, struct names *paths, size_t mapped_most) {
-    names_sort(paths);
-    if (!fits(paths, mapped_most, &set->excess))
-        return DUMP_SET_TOO_MANY;
+/* How a set is opened. */
+struct manner {
+    size_t mapped_most;
+    struct team *team; /* NULL: nobody else */
+    bool for_first;
+};
+
+/* Gets what other processes can open, and hands out what they cannot. */
+static enum dump_set_result bring(struct dump_set *set, struct staged *staged, const struct manner *manner) {
+    staged->bytes = set->excess.bytes;
+    staged->memory = memory_there_is();
+    staged->for_first = manner->for_first;
+    staged->openers = count_openers();
+    staged->round_bytes = STAGED_ROUND_BYTES;
+    enum staged_result result = staged_agree(manner->team, staged);
+    if (result == STAGED_DONE)
+        result = staged_exchange(manner->team, staged);
+    set->excess.staged = staged->need;
+    static const enum dump_set_result results[] = {[STAGED_DONE] = DUMP_SET_OK,
+                                                   [STAGED_NO_MEMORY] = DUMP_SET_NO_MEMORY,
+                                                   [STAGED_TOO_MUCH] = DUMP_SET_TOO_MUCH_STAGED,
+                                                   [STAGED_CANNOT_PACK] = DUMP_SET_CANNOT_SEND,
+                                                   [STAGED_PARTED] = DUMP_SET_PARTED};
+    return results[result];
+}
+
+static int compare_paths(const void *a, const void *b) {
+    const struct dump *left = *(struct dump *const *)a, *right = *(struct dump *const *)b;
+    return strcmp(left ? left->path : "", right ? right->path : "");
+}
+
+/* Opens the files, and puts what came from other hosts among them. */
+static enum dump_set_result open_paths(struct dump_set *set, struct names *paths, struct staged *staged,
+                                       size_t mapped_most) {
     struct opening opening = {.paths = paths->items,
                               .count = paths->count,
                               .mapped_most = can_all_be_mapped(&set->excess) ? paths->count : mapped_most};
-    opening.dumps = calloc(paths->count ? paths->count : 1, sizeof *opening.dumps);
+    opening.dumps = calloc(paths->count + staged->count + 1, sizeof *opening.dumps);
     if (!opening.dumps)
         return DUMP_SET_NO_MEMORY;
-    open_all(&opening);
+    side_by_side(count_openers(), opening.count, open_one, &opening);
+    for (size_t i = 0; i < staged->count; i++) {
+        if (staged->dumps[i].wanted)
+            opening.dumps[opening.count++] = staged->dumps[i].dump;
+        staged->dumps[i].dump = NULL;
+    }
+    qsort(opening.dumps, opening.count, sizeof *opening.dumps, compare_paths);
     bool complete = sort_out(set, opening.dumps, opening.count);
     free(opening.dumps);
-    return complete ? DUMP_SET_OK : DUMP_SET_NO_MEMORY;
+    return complete && keep_stubs(set, staged) ? DUMP_SET_OK : DUMP_SET_NO_MEMORY;
 }
 
-/* Moves the names of `from` behind those of `to`. */
-static bool append_names(struct names *to, struct names *from) {
-    while (from->count > 0)
-        if (!names_add(to, from->items[--from->count]))
-            return false;
-    return true;
+static enum dump_set_result open_listed(struct dump_set *set, struct names *paths, struct staged *staged,
+                                        const struct manner *manner) {
+    names_sort(paths);
+    if (!fits(paths, manner->mapped_most, &set->excess))
+        return DUMP_SET_TOO_MANY;
+    enum dump_set_result result = bring(set, staged, manner);
+    return result == DUMP_SET_OK ? open_paths(set, paths, staged, manner->mapped_most) : result;
 }
 
 /* For messages, and to be typed again. */
@@ -400,35 +468,65 @@ static char *join_places(char *const *places, size_t count) {
     return all;
 }
 
-static enum dump_set_result open_places(char *const *places, size_t count, struct dump_set *set, size_t mapped_most) {
-    struct names dumps = {0}, stubs = {0}, staged = {0};
+/* Closes it but for what the caller is told of why nothing was opened. */
+static void leave_told(struct dump_set *set) {
+    const struct dump_set told = *set;
+    dump_set_close(set);
+    *set = (struct dump_set){.excess = told.excess, .unfinished = told.unfinished, .refused = told.refused};
+}
+
+static enum dump_set_result open_places(char *const *places, size_t count, struct dump_set *set,
+                                        const struct manner *manner) {
+    struct names dumps = {0}, stubs = {0};
+    struct staged staged = {0};
     *set = (struct dump_set){.directory = join_places(places, count)};
     bool named = set->directory != NULL;
     for (size_t i = 0; named && i < count; i++)
         named = names_add(&set->places, strdup(places[i]));
     enum dump_set_result result = named ? list_all(set, places, count, &dumps, &stubs) : DUMP_SET_NO_MEMORY;
     int error = errno;
-    if (result == DUMP_SET_OK && (!read_stubs(set, &stubs, &staged) || !append_names(&dumps, &staged)))
+    if (result == DUMP_SET_OK && (!read_stubs(set, &stubs, &staged) || !list_staged(&staged, &dumps)))
         result = DUMP_SET_NO_MEMORY;
     if (result == DUMP_SET_OK)
-        result = open_paths(set, &dumps, mapped_most);
+        result = open_listed(set, &dumps, &staged, manner);
     if (result == DUMP_SET_OK && set->count + set->unusable_count + set->stub_count == 0)
         result = DUMP_SET_EMPTY;
     names_free(&dumps);
     names_free(&stubs);
-    names_free(&staged);
+    staged_free(&staged);
     if (result != DUMP_SET_OK) {
-        const struct dump_set told = *set;
-        dump_set_close(set);
-        *set = (struct dump_set){.excess = told.excess, .unfinished = told.unfinished, .refused = told.refused};
+        leave_told(set);
         errno = error;
     }
     return result;
 }
 
-enum dump_set_result dump_set_open_all(char *const *directories, size_t count, struct dump_set *set) {
+enum dump_set_result dump_set_open_together(struct team *team, bool for_first, char *const *directories, size_t count,
+                                            struct dump_set *set) {
     /* memory and threads need mappings, too: a few thousand blocks too large for the heap at most */
-    return open_places(directories, count, set, mapping_limit() / 4 * 3);
+    const struct manner manner = {mapping_limit() / 4 * 3, team, for_first};
+    return open_places(directories, count, set, &manner);
+}
+
+enum dump_set_result dump_set_open_all(char *const *directories, size_t count, struct dump_set *set) {
+    return dump_set_open_together(NULL, false, directories, count, set);
+}
+
+enum dump_set_result dump_set_lend(struct team *team, char *const *directories, size_t count, struct dump_set *set) {
+    const struct manner manner = {.team = team, .for_first = true};
+    struct names dumps = {0}, stubs = {0};
+    struct staged staged = {0};
+    *set = (struct dump_set){0};
+    enum dump_set_result result = list_all(set, directories, count, &dumps, &stubs);
+    int error = errno;
+    if (result == DUMP_SET_OK)
+        result = read_stubs(set, &stubs, &staged) ? bring(set, &staged, &manner) : DUMP_SET_NO_MEMORY;
+    names_free(&dumps);
+    names_free(&stubs);
+    staged_free(&staged);
+    leave_told(set);
+    errno = error;
+    return result;
 }
 
 enum dump_set_result dump_set_open(const char *directory, struct dump_set *set) {
@@ -436,7 +534,8 @@ enum dump_set_result dump_set_open(const char *directory, struct dump_set *set) 
 }
 
 enum dump_set_result dump_set_open_within(const char *directory, struct dump_set *set, size_t mapped_most) {
-    return open_places((char *[]){(char *)directory}, 1, set, mapped_most);
+    const struct manner manner = {.mapped_most = mapped_most};
+    return open_places((char *[]){(char *)directory}, 1, set, &manner);
 }
 
 void dump_set_close(struct dump_set *set) {

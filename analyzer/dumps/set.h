@@ -8,9 +8,10 @@
 #define COMMTAP_DUMPS_SET_H
 
 #include "analyzer/dumps/directories.h"
+#include "analyzer/dumps/staged.h"
 #include "analyzer/load/dump.h"
 
-/* What stands for a dump that was staged on a node and not collected. */
+/* What stands for a dump that was staged on a node, not collected, and cannot be opened there by any process. */
 struct dump_stub {
     char *path; /* of the stub */
     char host[65], boot_id[41];
@@ -26,6 +27,7 @@ struct dump_set_excess {
     size_t packed;          /* of them, packed */
     uint64_t packed_bytes;  /* these take in memory */
     uint64_t bytes, memory; /* to read those beyond into memory, and how much of that is free; 0: all are mapped */
+    struct staged_need staged;
 };
 
 struct dump_set {
@@ -39,7 +41,7 @@ struct dump_set {
     size_t unusable_count;
     struct dump_stub *stubs; /* without the dump they stand for */
     size_t stub_count;
-    struct names by_stub; /* paths of dumps that were opened where they are staged, as their stubs say; sorted */
+    struct names by_stub; /* paths of dumps that lie where they are staged and are open all the same; sorted */
     bool *duplicate;      /* per dump: another dump with the same identity comes before it; used by no analysis */
     struct dump_set_excess excess;
 };
@@ -50,6 +52,10 @@ enum dump_set_result {
     DUMP_SET_EMPTY,
     DUMP_SET_NO_MEMORY,
     DUMP_SET_TOO_MANY, /* neither can they be mapped, nor do they fit into memory: `excess` has the figures */
+    /* with several processes: */
+    DUMP_SET_TOO_MUCH_STAGED, /* on other hosts, for the memory of one: excess.staged has the figures */
+    DUMP_SET_CANNOT_SEND,     /* what is staged on other hosts, since this program packs nothing (codec.h) */
+    DUMP_SET_PARTED,          /* another one failed */
 };
 
 /* Opens every *.ct in `directory` and in the archives (*.ctz) there, or where it has none in the directories below it,
@@ -59,6 +65,12 @@ enum dump_set_result {
 enum dump_set_result dump_set_open(const char *directory, struct dump_set *set);
 /* The same of several directories. On any other result set->refused and set->unfinished are still told. */
 enum dump_set_result dump_set_open_all(char *const *directories, size_t count, struct dump_set *set);
+/* The same by all processes of a team, each with the same directories (NULL: nobody else): what one can open where it
+ * is staged is open in all, as if it lay there for each. With `for_first` the first process alone calls this, and all
+ * others dump_set_lend, which open nothing and leave an empty set: it has what they can open. */
+enum dump_set_result dump_set_open_together(struct team *team, bool for_first, char *const *directories, size_t count,
+                                            struct dump_set *set);
+enum dump_set_result dump_set_lend(struct team *team, char *const *directories, size_t count, struct dump_set *set);
 /* The same with a limit of its own to how many dumps are mapped: those beyond are read into memory. */
 enum dump_set_result dump_set_open_within(const char *directory, struct dump_set *set, size_t mapped_most);
 void dump_set_close(struct dump_set *set);

@@ -80,12 +80,13 @@ static void say_staged(struct findings *findings, const struct dump_set *set, co
             first = job->processes[d];
             staged++;
         }
+    bool many = staged > 1;
     if (staged > 0)
-        findings_add(
-            findings, FINDING_UNCOLLECTED,
-            "%zu dump%s where %s staged on this host (first: %.200s), to be lost when it restarts. Collect with "
-            "commtap collect.",
-            staged, staged > 1 ? "s lie" : " lies", staged > 1 ? "they were" : "it was", first->path);
+        findings_add(findings, FINDING_UNCOLLECTED,
+                     "%zu dump%s where %s staged (first: %.200s), to be lost when %s host restarts. Collect with "
+                     "commtap collect.",
+                     staged, many ? "s lie" : " lies", many ? "they were" : "it was", first->path,
+                     many ? "their" : "its");
 }
 
 static void add_absent(struct findings *findings, const struct dump_set *set, const struct job *job) {

@@ -175,6 +175,8 @@ struct dump {
     uint32_t launch;   /* of several with the same run, world and generation */
     bool is_duplicate; /* of another dump of the same launch and rank */
 
+    bool is_gone; /* its process has ended, as another process that reads the set knows, on its host (process.h) */
+
     const struct gpu_view *view; /* of one GPU of the process alone (gpu_view.h); NULL: this is the whole dump */
 
     uint64_t look; /* dump_look since before its definitions were read; no look at all where they changed meanwhile */
@@ -187,6 +189,12 @@ struct dump {
 struct dump *dump_open(const char *path);
 /* The same, with its bytes read into memory: a process can map only so many files (mapping.h). */
 struct dump *dump_open_copied(const char *path);
+
+/* The same of a dump that lies at `path` on another host and came from there as the only member of an archive, which is
+ * open as `archive` and closed here. */
+struct dump *dump_open_sent(const char *path, int archive);
+/* A dump that cannot be used, for that reason, as dump_open makes it. */
+struct dump *dump_unusable(const char *path, const char *reason);
 
 /* The same over a buffer that outlives the dump and is aligned to 64 bytes (unit tests, fuzzing). `name` is copied. */
 struct dump *dump_open_buffer(const char *name, const void *data, size_t bytes);

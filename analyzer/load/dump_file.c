@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "analyzer/base/grow.h"
 #include "analyzer/load/plausible.h"
@@ -636,21 +637,44 @@ struct dump *dump_open_buffer(const char *name, const void *data, size_t bytes) 
     return load(loaded);
 }
 
+static struct dump *load_mapping(struct loaded *loaded) {
+    loaded->dump.base = loaded->mapping.base;
+    loaded->dump.bytes = loaded->mapping.bytes;
+    open_dumps_add(loaded);
+    return load(loaded);
+}
+
 static struct dump *open_file(const char *path, enum mapping_way way) {
     char reason[PROBLEM_TEXT];
     struct loaded *loaded = new_loaded(path);
     if (!loaded)
         return NULL;
-    struct dump *dump = &loaded->dump;
-    if (open_dumps_refuse(path, reason, sizeof reason) ||
-        !mapping_open(&loaded->mapping, path, way, reason, sizeof reason)) {
-        problem_add(dump, true, 0, "%s", reason);
-        return dump;
+    if (!open_dumps_refuse(path, reason, sizeof reason) &&
+        mapping_open(&loaded->mapping, path, way, reason, sizeof reason))
+        return load_mapping(loaded);
+    problem_add(&loaded->dump, true, 0, "%s", reason);
+    return &loaded->dump;
+}
+
+struct dump *dump_unusable(const char *path, const char *reason) {
+    struct loaded *loaded = new_loaded(path);
+    if (!loaded)
+        return NULL;
+    problem_add(&loaded->dump, true, 0, "%s", reason);
+    return &loaded->dump;
+}
+
+struct dump *dump_open_sent(const char *path, int archive) {
+    char reason[PROBLEM_TEXT];
+    struct loaded *loaded = new_loaded(path);
+    if (!loaded) {
+        close(archive);
+        return NULL;
     }
-    dump->base = loaded->mapping.base;
-    dump->bytes = loaded->mapping.bytes;
-    open_dumps_add(loaded);
-    return load(loaded);
+    if (mapping_open_sent(&loaded->mapping, archive, reason, sizeof reason))
+        return load_mapping(loaded);
+    problem_add(&loaded->dump, true, 0, "%s", reason);
+    return &loaded->dump;
 }
 
 struct dump *dump_open(const char *path) {

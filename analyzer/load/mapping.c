@@ -334,6 +334,19 @@ static bool open_packed(struct mapping *mapping, const char *path, const char *n
     return done && *name;
 }
 
+bool mapping_open_sent(struct mapping *mapping, int file, char *reason, size_t reason_size) {
+    struct archive archive;
+    struct archive_entry entry;
+    *mapping = (struct mapping){.way = MAPPING_COPIED};
+    bool done = archive_open_file(&archive, file) && archive_check_index(&archive) && archive.count == 1 &&
+                archive_entry_at(&archive, 0, &entry) && entry.size > 0 && unpack(mapping, &archive, &entry);
+    snprintf(reason, reason_size, "%s", archive.reason[0] ? archive.reason : "is empty");
+    archive_close(&archive);
+    if (!done)
+        mapping_close(mapping);
+    return done;
+}
+
 bool mapping_open(struct mapping *mapping, const char *path, enum mapping_way way, char *reason, size_t reason_size) {
     char archive[ARCHIVE_PATH_BYTES];
     const char *name;

@@ -50,6 +50,9 @@ struct mapping {
  * (tmpfs) is copied whatever `way` says: there, reading a hole by a mapping would fill it, or fault where memory is
  * full. */
 bool mapping_open(struct mapping *mapping, const char *path, enum mapping_way way, char *reason, size_t reason_size);
+/* Unpacks the only member of an archive that is open as `file`, which it closes. It is nobody's file any more: nothing
+ * is ever read of it again, and it does not change. */
+bool mapping_open_sent(struct mapping *mapping, int file, char *reason, size_t reason_size);
 /* Takes a copied file's bytes anew, as a mapping would show them, but for what was dropped. */
 void mapping_reread(struct mapping *mapping, const char *path);
 /* The same of `count` parts of it alone. */
