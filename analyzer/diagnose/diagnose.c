@@ -827,6 +827,30 @@ static void judge_starting(struct diagnosis *diagnosis) {
         diagnosis->verdict = VERDICT_UNKNOWN;
 }
 
+/* Whether nothing but that no rank waits in a call speaks for the verdict, or against another one. */
+static bool nothing_is_seen(const struct diagnosis *diagnosis) {
+    bool untold = diagnosis->verdict == VERDICT_UNKNOWN && !diagnosis->partner_untold && !diagnosis->left_by_exit &&
+                  !diagnosis->starting && !diagnosis->uncollected;
+    return (diagnosis->verdict == VERDICT_OK || untold) && diagnosis->standing.kind == STANDING_NONE &&
+           !diagnosis->suspended && diagnosis->culprit_count == 0;
+}
+
+/* What graphs replay shows where it has ended. Ranks that replay some, and of which nothing has been seen for long, may
+ * wait for each other there. */
+static bool judge_silence(struct diagnosis *diagnosis, const struct diagnose_request *request) {
+    bool stands = request->settled && request->now, over = !diagnosis->wait_for_graph.any_alive;
+    if (request->moving_count > 0 || (!stands && !over) || !nothing_is_seen(diagnosis))
+        return true;
+    if (!standing_find_silence(&diagnosis->silence, &diagnosis->wait_for_graph, request->end,
+                               stands ? request->now : NULL))
+        return false;
+    enum standing_kind kind = diagnosis->silence.standing.kind;
+    diagnosis->in_graphs = kind == STANDING_LONG || kind == STANDING_UNTOLD;
+    if (diagnosis->in_graphs)
+        diagnosis->verdict = VERDICT_UNKNOWN;
+    return true;
+}
+
 bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct diagnose_request *request) {
     *diagnosis = (struct diagnosis){.verdict = VERDICT_UNKNOWN};
     if (request->end)
@@ -846,6 +870,8 @@ bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct d
     judge_uncollected(diagnosis);
     judge_starting(diagnosis);
     judge_overcome(diagnosis);
+    if (!judge_silence(diagnosis, request))
+        return false;
     weigh_absences(diagnosis, request);
     if (diagnosis->culprit_count > 0 && diagnosis->verdict != VERDICT_DEADLOCK)
         qsort(diagnosis->culprits, diagnosis->culprit_count, sizeof *diagnosis->culprits, compare_culprits);

@@ -66,6 +66,8 @@ struct diagnosis {
     bool uncollected;         /* unknown: all who are waited for have dumps that lie on their nodes still, or that
                                  hold nothing since it could not be read */
     bool may_come_back;       /* a hang: those waited for are, or were, away, no longer than work may be */
+    bool in_graphs;           /* unknown: nobody waits in a call, and `silence` is longer than is usual at work */
+    struct silence silence;   /* where `in_graphs` */
     struct mismatch mismatch; /* of a desync */
     struct mismatch overcome; /* beside another verdict: ranks disagreed, and all of them went on */
     struct job_end end;       /* of the request; nothing known where that has none */

@@ -328,6 +328,100 @@ static bool find_standing(struct standing *standing, const struct wait_for_graph
     return true;
 }
 
+/* ---- replays of graphs ----------------------------------------------------------------------- */
+
+/* What is on record of communication that graphs hold. */
+struct replays {
+    bool any;
+    uint32_t newest;  /* number of the last one of which something is on record; 0: of none */
+    int64_t seen_ns;  /* when the process was last seen to communicate: its newest call, or the newest end on its GPU */
+    int64_t usual_ns; /* the second longest time between two ends on a GPU; -1: there were no two */
+};
+
+static bool holds_captures(const struct dump *dump) {
+    for (uint32_t i = 0; i < dump->sensor_count; i++)
+        if (dump->sensors[i].call != 0 && dump->sensors[i].captured > 0)
+            return true;
+    return false;
+}
+
+/* The harvester's samples of memory come whatever the job does. */
+static void look_at_device_record(struct replays *replays, const struct record *record, int64_t *longest,
+                                  int64_t *ended) {
+    if (record->kind == RECORD_REPLAY && record->seq != SEQ_NONE)
+        replays->newest = record->seq;
+    if (record->kind != RECORD_GPU && record->kind != RECORD_KERNEL)
+        return;
+    int64_t end = (int64_t)record->t1, apart = *ended > 0 ? difference_ns(end, *ended) : -1;
+    newer(&replays->usual_ns, apart < *longest ? apart : *longest);
+    newer(longest, apart);
+    newer(ended, end);
+}
+
+/* False when memory is short. */
+static bool look_at_lane(struct replays *replays, const struct dump *dump, uint32_t lane) {
+    struct record_cursor cursor;
+    int64_t longest = -1, ended = 0;
+    if (!record_cursor_begin(&cursor, dump, lane))
+        return false;
+    for (const struct record *record; (record = record_cursor_next(&cursor)) != NULL;) {
+        if (dump_lane_is_device(&dump->lanes[lane]))
+            look_at_device_record(replays, record, &longest, &ended);
+        else if (record->kind == RECORD_CALL || record->kind == RECORD_POST)
+            newer(&replays->seen_ns, dump_monotonic_ns(dump, record->t1));
+    }
+    newer(&replays->seen_ns, ended);
+    record_cursor_end(&cursor);
+    return true;
+}
+
+static bool find_replays(struct replays *replays, const struct dump *dump) {
+    bool done = true;
+    *replays = (struct replays){
+        .any = holds_captures(dump), .seen_ns = dump_monotonic_ns(dump, dump->header->activated_ticks), .usual_ns = -1};
+    for (uint32_t lane = 0; replays->any && done && lane < dump->lane_count; lane++)
+        done = look_at_lane(replays, dump, lane);
+    return done;
+}
+
+static bool find_silence(struct silence *silence, const struct wait_for_graph *waits, const struct life *lives) {
+    struct replays replays;
+    for (uint32_t p = 0; p < waits->world->dump_count; p++) {
+        const struct party_state *state = &waits->parties[p];
+        const struct dump *dump = waits->world->parties[p].dump;
+        if (state->doing != DOING_USER_CODE && state->doing != DOING_CALL && state->doing != DOING_POLL)
+            continue;
+        if (!find_replays(&replays, dump))
+            return false;
+        int64_t age = replays.any ? difference_ns(lives[p].last_ns, replays.seen_ns) : -1;
+        if (age < 0 || (silence->standing.party != NOBODY && age <= silence->standing.age_ns))
+            continue;
+        silence->replay = replays.newest;
+        silence->standing.party = p;
+        silence->standing.age_ns = age;
+        silence->standing.usual_ns = replays.usual_ns;
+    }
+    return true;
+}
+
+bool standing_find_silence(struct silence *silence, const struct wait_for_graph *waits, const struct job_end *end,
+                           const struct moment *now) {
+    const struct until until = {.end = end, .death = now};
+    struct life *lives = find_lives(waits->world, &until);
+    struct standing *standing = &silence->standing;
+    *silence = (struct silence){.standing = {.party = NOBODY, .usual_ns = -1}};
+    bool done = lives && find_silence(silence, waits, lives);
+    if (done && standing->party != NOBODY) {
+        standing->slack_ns = lives[standing->party].slack_ns;
+        standing->end_known = standing->slack_ns < INT64_MAX;
+        standing->kind = standing_kind_of(standing, waits->world, standing->slack_ns);
+    }
+    free(lives);
+    return done;
+}
+
+/* ---- for others ------------------------------------------------------------------------------ */
+
 bool standing_find(struct standing *standing, const struct wait_for_graph *waits, const struct job_end *end) {
     return find_standing(standing, waits, &(struct until){.end = end});
 }

@@ -46,4 +46,17 @@ bool standing_find(struct standing *standing, const struct wait_for_graph *waits
 /* The same at the moment when the first process ended. */
 bool standing_find_before(struct standing *standing, const struct wait_for_graph *waits, const struct moment *death);
 
+/* What CUDA graphs hold runs at replays, which hosts launch without a call of the library that was captured, and which
+ * are on record where they have ended. So of ranks that replay graphs nobody knows whether they wait for each other:
+ * only for how long nothing of their communication has been seen. */
+struct silence {
+    struct standing standing; /* of the rank of which nothing has been seen for longest, NOBODY: none replays graphs.
+                                 `call` is NULL, `usual_ns` from one end on its GPU to the next */
+    uint32_t replay;          /* the number of the last one that is on record; 0: none is */
+};
+
+/* `now`: a job that lives was seen to stand then; NULL: it is over. Returns false when memory is short. */
+bool standing_find_silence(struct silence *silence, const struct wait_for_graph *waits, const struct job_end *end,
+                           const struct moment *now);
+
 #endif

@@ -658,8 +658,32 @@ static void say_starting(struct diagnosis_text *told, const struct diagnosis *di
         name_of_start(diagnosis, 0), who, diagnosis->culprit_count == 1 ? "has" : "have");
 }
 
+/* Who replays graphs is not blocked in any call while its GPU waits. */
+static void say_silence(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
+    const struct standing *standing = &diagnosis->silence.standing;
+    bool alive = diagnosis->wait_for_graph.any_alive;
+    char last[LIST] = "", usual[LIST] = "";
+    if (diagnosis->silence.replay > 0)
+        phrase(last, sizeof last, ", behind replay %" PRIu32, diagnosis->silence.replay);
+    if (standing->usual_ns >= 0) {
+        phrase(usual, sizeof usual, "; before that its operations ended at most ");
+        phrase_seconds(usual, sizeof usual, standing->usual_ns);
+        phrase(usual, sizeof usual, " apart");
+    }
+    char age[LIST] = "";
+    phrase_seconds(age, sizeof age, standing->age_ns);
+    say(told,
+        "unknown: no rank %s blocked in a call, but nothing of %s's communication is on record for the last %s%s%s%s. "
+        "It launches CUDA graphs that hold communication, whose replays are on record only when they have ended: "
+        "whether ranks %s there for each other, and for whom, nothing tells.",
+        alive ? "is" : "was", rank_text(diagnosis->world.parties[standing->party].rank).text, age,
+        standing->end_known ? "" : " that are known of", last, usual, alive ? "wait" : "waited");
+}
+
 static void say_unknown(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
-    if (diagnosis->starting) {
+    if (diagnosis->in_graphs) {
+        say_silence(told, diagnosis);
+    } else if (diagnosis->starting) {
         say_starting(told, diagnosis);
     } else if (diagnosis->uncollected) {
         say_uncollected(told, diagnosis);
@@ -813,7 +837,8 @@ void findings_put_diagnosis(struct findings *findings, const struct diagnosis *d
                                               [VERDICT_DEADLOCK] = FINDING_DEADLOCK,
                                               [VERDICT_DEAD_RANK] = FINDING_DEAD_RANK};
     char text[FINDING] = "";
-    if (diagnosis->verdict == VERDICT_OK && diagnosis->standing.kind == STANDING_BRIEF && told->sentence_count > 0) {
+    bool brief = diagnosis->verdict == VERDICT_OK && diagnosis->standing.kind == STANDING_BRIEF;
+    if ((brief || diagnosis->in_graphs) && told->sentence_count > 0) {
         phrase(text, sizeof text, "What commtap diagnose says of it is %s", told->sentences[0]);
         findings_extend(findings, FINDING_KILLED, text);
     }

@@ -8,6 +8,7 @@
 
 #include "analyzer/diagnose/slots.h"
 #include "analyzer/findings/words.h"
+#include "analyzer/load/replays.h"
 #include "analyzer/load/rows.h"
 
 enum { LIST_TEXT = 160, SENTENCE = 512 };
@@ -21,11 +22,12 @@ struct rank_activity {
     const struct communicator_definition *definition; /* of it, the rank's own; NULL = none */
     const char *communicator_name;
     uint32_t seq;
-    bool started;     /* a persistent one: `start` is the ordinal of the start */
-    uint32_t start;   /* 0 where not `started` */
-    int32_t peer;     /* world rank, RANK_UNKNOWN */
-    uint32_t stack;   /* STACK_NONE = unknown */
-    int64_t since_ns; /* common */
+    bool started;        /* a persistent one: `start` is the ordinal of the start */
+    uint32_t start;      /* 0 where not `started` */
+    int32_t peer;        /* world rank, RANK_UNKNOWN */
+    uint32_t stack;      /* STACK_NONE = unknown */
+    int64_t since_ns;    /* common */
+    int64_t replayed_ns; /* own code: when the newest operation on record ended that a graph replayed; -1: none is */
 };
 
 static void set_communicator(struct rank_activity *doing, const struct dump *dump, uint32_t local) {
@@ -52,10 +54,29 @@ static void find_posted(struct rank_activity *doing, const struct dump *dump, co
     }
 }
 
+/* In code of its own a process may launch graphs, whose replays are no calls. */
+static int64_t last_replayed(const struct straggler_analysis *analysis, size_t d) {
+    const struct dump *dump = analysis->clock->dumps[d];
+    uint64_t newest = 0;
+    struct record_reader reader;
+    for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
+        const struct dump_lane *l = &dump->lanes[lane];
+        uint64_t t = dump_lane_is_device(l) ? l->end_ticket : l->first_ticket;
+        for (record_reader_begin(&reader, dump, lane); t > l->first_ticket; t--) {
+            const struct record *record = record_reader_at(&reader, t - 1);
+            if (!record || !record_is_replayed(record))
+                continue;
+            newest = record->t1 > newest ? record->t1 : newest;
+            break;
+        }
+    }
+    return newest > 0 ? device_to_common(analysis->clock, d, newest) : -1;
+}
+
 static struct rank_activity find_doing(const struct straggler_analysis *analysis, size_t d) {
     const struct dump *dump = analysis->clock->dumps[d];
     struct rank_activity doing = {
-        .dump = d, .seq = SEQ_NONE, .peer = RANK_UNKNOWN, .communicator_name = "", .since_ns = -1};
+        .dump = d, .seq = SEQ_NONE, .peer = RANK_UNKNOWN, .communicator_name = "", .since_ns = -1, .replayed_ns = -1};
     for (uint32_t i = 0; i < dump->in_flight_count; i++) {
         struct in_flight slot = dump->in_flight[i];
         if (slot.tid == 0)
@@ -78,6 +99,8 @@ static struct rank_activity find_doing(const struct straggler_analysis *analysis
         if (call_is_named(call, "MPI_Wait"))
             find_posted(&doing, dump, &slot);
     }
+    if (!doing.call)
+        doing.replayed_ns = last_replayed(analysis, d);
     return doing;
 }
 
@@ -96,6 +119,10 @@ static void say_doing(char *text, size_t size, const struct straggler_analysis *
         snprintf(text, size, "%s in %s own code", plural ? "were" : "was", plural ? "their" : "its");
         if (doing->since_ns >= 0)
             phrase(text, size, " since %s into the job", since);
+        if (doing->replayed_ns > doing->since_ns) {
+            say_seconds(since, sizeof since, doing->replayed_ns - start_ns);
+            phrase(text, size, ", where %s replayed CUDA graphs until %s at least", plural ? "they" : "it", since);
+        }
         return;
     }
     snprintf(text, size, "%s inside %.40s", plural ? "were" : "was", doing->call);
@@ -182,6 +209,8 @@ static void say_all_doing(char *text, size_t size, struct group_of_ranks *group,
             group->dumps[same++] = of[j];
             if (other.since_ns < doing.since_ns)
                 doing.since_ns = other.since_ns;
+            if (other.replayed_ns > doing.replayed_ns)
+                doing.replayed_ns = other.replayed_ns;
         }
         char who[LIST_TEXT], what[512 + LIST_TEXT];
         say_processes(who, sizeof who, group->analysis->clock, group->dumps, same);

@@ -160,26 +160,55 @@ def test_two_communicators_in_different_orders(where):
     assert len({step["comm"] for step in result["cycle"]}) == 2
 
 
-def test_a_circle_in_a_job_that_commtap_run_saw_terminated(where):
-    script = ("for r in 0 1 2 3; do RANK=$r LOCAL_RANK=$r \"$0\" ring_waiting & pids=\"$pids $!\"; done; "
+@contextlib.contextmanager
+def under_commtap_run(mode, where):
+    """The job runs; behind it, it was ended by a signal, and when is known."""
+    script = ("for r in 0 1 2 3; do RANK=$r LOCAL_RANK=$r \"$0\" \"$1\" & pids=\"$pids $!\"; done; "
               "trap 'kill $pids' TERM; wait; wait")
     variables = {**jobs.clean_environment(), **KNOBS, "LD_LIBRARY_PATH": str(jobs.BUILD / "standin"),
                  "STANDIN_DEVICES": str(RANKS), "WORLD_SIZE": str(RANKS), "MASTER_ADDR": "localhost",
                  "MASTER_PORT": "1234", "TRAIN_ID_FILE": f"{where}.id"}
     job = subprocess.Popen([str(jobs.COMMTAP), "run", "-o", str(where), "--", "sh", "-c", script,
-                            str(jobs.PROGRAMS / "nccl" / "hang")], env=variables, stdout=subprocess.PIPE, text=True)
+                            str(jobs.PROGRAMS / "nccl" / "hang"), mode], env=variables, stdout=subprocess.PIPE,
+                           text=True)
     try:
         for _ in range(RANKS):
             assert job.stdout.readline() == "ready\n"
-        for _ in range(10):
-            if diagnose(where)["verdict"] == "deadlock":
-                break
+        yield
     finally:
         job.send_signal(signal.SIGTERM)
         job.wait(timeout=60)
+
+
+def test_a_circle_in_a_job_that_commtap_run_saw_terminated(where):
+    with under_commtap_run("ring_waiting", where):
+        for _ in range(10):
+            if diagnose(where)["verdict"] == "deadlock":
+                break
     result = diagnose(where)
     assert result["verdict"] == "deadlock", result["text"]
     assert states(result) == {rank: "blocked" for rank in range(RANKS)}
+
+
+def test_a_rank_that_stops_replaying_its_graph(where):
+    """What has not ended of a graph is not on record: that nobody is blocked in a call does not make it fine."""
+    with under_commtap_run("replayed", where):
+        time.sleep(4)  # longer than any wait at work where there is something to compare with
+        alive = diagnose(where)
+    dead, report = diagnose(where), jobs.report(where)
+    for result in (alive, dead):
+        assert (result["verdict"], result["severity"]) == ("unknown", "warning"), result["text"]
+        assert "It launches CUDA graphs that hold communication" in result["text"][0]
+    ended = next(f["text"] for f in report["findings"] if f["code"] == "killed")
+    assert ", where they replayed CUDA graphs until " in ended and dead["text"][0] in ended
+
+
+def test_a_job_that_replays_its_graph(where):
+    with under_commtap_run("replaying", where):
+        time.sleep(2)
+        alive = diagnose(where)
+    for result in (alive, diagnose(where)):
+        assert result["verdict"] == "ok", result["text"]
 
 
 def test_messages_that_get_through_are_no_hang(where):

@@ -18,7 +18,8 @@ enum {
     GOOD = 800, /* more than the smallest ring and its windows hold */
     VALUES = 1024,
     MESSAGE = 1 << 20, /* values: more than the library holds on the way */
-    GOOD_MESSAGES = 20
+    GOOD_MESSAGES = 20,
+    GOOD_REPLAYS = 20
 };
 
 #define NEED(call)                                                                                                     \
@@ -79,6 +80,37 @@ static void working(void) {
             NEED(cudaLaunchHostFunc(stream, work_a_while, NULL));
         reduce(VALUES);
         NEED(cudaStreamSynchronize(stream));
+    }
+}
+
+/* A step is captured, and replayed after each pause. */
+static cudaGraphExec_t capture(void) {
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
+    NEED(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    reduce(VALUES);
+    NEED(cudaStreamEndCapture(stream, &graph));
+    NEED(cudaGraphInstantiate(&executable, graph, 0));
+    return executable;
+}
+
+/* Rank 1 stops launching replays. */
+static void replayed(void) {
+    cudaGraphExec_t step = capture();
+    for (int i = 0; i < GOOD_REPLAYS || rank != 1; i++) {
+        NEED(cudaGraphLaunch(step, stream));
+        NEED(cudaStreamSynchronize(stream));
+    }
+    sleep(600);
+}
+
+/* Nothing is wrong. */
+static void replaying(void) {
+    cudaGraphExec_t step = capture();
+    for (;;) {
+        NEED(cudaGraphLaunch(step, stream));
+        NEED(cudaStreamSynchronize(stream));
+        usleep(20000);
     }
 }
 
@@ -199,18 +231,11 @@ static void to_and_fro(void) {
 static const struct {
     const char *name;
     void (*hang)(void);
-} modes[] = {{"absent", absent},
-             {"stream", stream_blocked},
-             {"broadcast", broadcast_blocked},
-             {"working", working},
-             {"count", count},
-             {"skipped", skipped},
-             {"group", group},
-             {"ring", ring},
-             {"ring_waiting", ring_waiting},
-             {"unreceived", unreceived},
-             {"crossed", crossed},
-             {"to_and_fro", to_and_fro}};
+} modes[] = {{"absent", absent},   {"stream", stream_blocked},     {"broadcast", broadcast_blocked},
+             {"working", working}, {"replayed", replayed},         {"replaying", replaying},
+             {"count", count},     {"skipped", skipped},           {"group", group},
+             {"ring", ring},       {"ring_waiting", ring_waiting}, {"unreceived", unreceived},
+             {"crossed", crossed}, {"to_and_fro", to_and_fro}};
 
 int main(int argc, char **argv) {
     rank = atoi(getenv("RANK"));
