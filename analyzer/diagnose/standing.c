@@ -277,10 +277,27 @@ static void compare_setup(struct standing *standing, const struct wait_for_graph
     standing->unlike = standing->usual_ns >= 0;
 }
 
+/* Whether the process made such calls before: a host counts them when it enqueues them, that one included. */
+static bool were_made(const struct dump *dump, const struct call_name *alike) {
+    uint64_t count = 0;
+    for (uint32_t lane = 0; lane < dump->lane_count; lane++)
+        for (uint32_t i = 0; i < dump->lanes[lane].operation_count; i++) {
+            struct operation_row row;
+            enum row_state state = operation_row_read(dump, &dump->lanes[lane].operations[i], &row);
+            bool usable = state == ROW_STABLE || state == ROW_TORN;
+            const struct call_name *call = usable ? dump_call(dump, row.call) : NULL;
+            if (call && (row.source & ~SOURCE_SIZE_CLASS) == SOURCE_HOST && strcmp(call->name, alike->name) == 0)
+                count += row.count;
+        }
+    return count > 1;
+}
+
 static void compare_wait(struct standing *standing, const struct wait_for_graph *waits) {
     standing->usual_ns = find_usual_wait(waits, true);
     if (standing->usual_ns >= 0)
         return;
+    standing->untimed =
+        standing->call->api == API_NCCL && were_made(waits->world->parties[standing->party].dump, standing->call);
     standing->usual_ns = find_usual_wait(waits, false);
     standing->unlike = standing->usual_ns >= 0;
 }

@@ -29,6 +29,7 @@ struct standing {
     int64_t age_ns;               /* ... its length at the last sign of life of its host */
     int64_t usual_ns;             /* what such calls took at least twice in a process before; -1 there were none */
     bool unlike;                  /* there were none: that is of other calls */
+    bool untimed;                 /* there were some, but how long they took is not on record */
     bool end_known;               /* that was the end of the job, or near it */
     struct moment until;          /* the last sign of life of its host */
     int64_t slack_ns;             /* ... by how much the job may have lived on after that; INT64_MAX: not known */

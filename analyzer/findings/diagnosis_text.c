@@ -311,10 +311,16 @@ static bool is_a_wait_apart(const struct diagnosis *diagnosis, const struct stal
     return stalled_is_open(stalled);
 }
 
+/* Whether it is what they disagree about. */
+static bool is_mismatched(const struct mismatch *m, const struct stalled *stalled) {
+    return !m->message && stalled->communicator == m->communicator && stalled->seq >= m->from_seq &&
+           stalled->seq <= m->to_seq;
+}
+
 /* Beside ranks that disagree, others may wait for somebody else. */
 static void say_waits_apart(struct diagnosis_text *told, struct diagnosis *diagnosis) {
     const struct mismatch *m = &diagnosis->mismatch;
-    size_t said = 0;
+    size_t said = 0, apart = 0;
     bool *disagree = calloc((size_t)diagnosis->world.party_count + 1, sizeof *disagree);
     for (size_t i = 0; disagree && i < m->expected_count + m->other_count; i++)
         disagree[m->parties[i]] = true;
@@ -322,8 +328,11 @@ static void say_waits_apart(struct diagnosis_text *told, struct diagnosis *diagn
         const struct stalled *stalled = &diagnosis->wait_for_graph.stalled[i];
         if (said == STALLED_SAID || !is_a_wait_apart(diagnosis, stalled, disagree))
             continue;
-        if (said++ == 0)
+        if (is_mismatched(m, stalled))
+            say(told, "Besides, not all of its members are known to have come to it:");
+        else if (apart++ == 0)
             say(told, "That does not explain another wait:");
+        said++;
         say_stalled(told, diagnosis, stalled);
     }
     told->no_memory |= !disagree;
@@ -534,7 +543,9 @@ static void append_oldest(char *text, size_t size, const struct diagnosis *diagn
     }
     phrase(text, size, "%s; ", standing->end_known ? "" : " at the last sign of life");
     if (standing->usual_ns < 0) {
-        phrase(text, size, "there were none before to compare it with");
+        phrase(text, size, "%s",
+               standing->untimed ? "how long those before it took is not on record"
+                                 : "there were none before to compare it with");
         return;
     }
     phrase(text, size, "%s calls used to take up to ", standing->unlike ? "other" : "such");

@@ -787,6 +787,30 @@ def test_a_hang_beside_a_desync_is_told(tmp_path):
     assert "on tp_2" not in text
 
 
+def test_a_rank_of_which_nothing_is_known_beside_a_desync(tmp_path):
+    """It is missing in the very collective that the others disagree about."""
+    documents = [reached("completed", "started", ranks="[0, 1, 2, 3]") for _ in range(3)]
+    documents[1]["entries"][1].update(input_sizes=[[2, 8]], output_sizes=[[2, 8]])
+    found, text = diagnosis_of(tmp_path, [*documents, pickle.dumps(documents[0], protocol=2)[:-40]])
+    assert found["verdict"] == "desync" and [c["rank"] for c in found["culprits"]] == [1]
+    assert ("Besides, not all of its members are known to have come to it: ncclAllReduce #2 on default_pg: ranks 0-2 "
+            "wait; whether rank 3 began it is not known: nothing in the file could be read.") in text
+    assert "does not explain" not in text
+
+
+def test_messages_before_whose_times_are_not_on_record(tmp_path):
+    """The watchdog's looks tell no durations: that is not to say that there were none."""
+    given = write_recorders(tmp_path / "given", [
+        flight([{**message(n, name, "completed" if n < 6 else "started"), "duration_ms": None} for n in range(1, 7)],
+               "[0, 1]") for name in ("send 0->1", "recv 1<-0")])
+    for name in os.listdir(given):
+        os.utime(given / name, ns=(entry(6)["time_created_ns"] + 9_000_000,) * 2)
+    run_import(given, "-o", tmp_path / "out")
+    found = analyse("diagnose", tmp_path / "out")
+    assert found["verdict"] == "ok"
+    assert found["text"][0].endswith("was 9.0 ms old; how long those before it took is not on record.")
+
+
 def test_another_backend_has_its_own_names(tmp_path):
     documents = [malformed(document, profiling_name="gloo:all_reduce") for document in (WAITING, AWAY, WAITING)]
     assert "gloo:all_reduce #2 on default_pg: ranks 0, 2 wait" in diagnosis_of(tmp_path, documents)[1]
