@@ -100,6 +100,32 @@ static void find_wanted(struct search *s, uint32_t party) {
     }
 }
 
+/* What a GPU sits in; NCCL's messages have no tags. */
+static struct message_side side_of_wait(const struct wait *wait) {
+    const struct membership *member = world_membership(wait->communicator, wait->party);
+    return (struct message_side){.party = wait->party,
+                                 .peer_party = wait->peer_party,
+                                 .communicator = member ? wait->communicator : NULL,
+                                 .local = member ? member->local : 0,
+                                 .call = wait->call,
+                                 .tag = TAG_NONE,
+                                 .seq = wait->seq,
+                                 .bytes = wait->bytes,
+                                 .stack = wait->stack,
+                                 .ticks = wait->enter};
+}
+
+static bool is_on_gpu(const struct wait *wait, enum call_class call_class) {
+    return wait->device && !wait->collective && wait->communicator && wait->call->call_class == call_class;
+}
+
+/* Receives that GPUs are in, and that were begun by nobody's send. */
+static void find_wanted_on_gpus(struct search *s) {
+    for (size_t i = 0; i < s->waits->count; i++)
+        if (is_on_gpu(&s->waits->items[i], CLASS_RECV) && s->waits->items[i].uncalled)
+            add_wanted(s, s->waits->items[i].peer, side_of_wait(&s->waits->items[i]));
+}
+
 /* ---- messages that were sent ----------------------------------------------------------------- */
 
 static bool goes_to_waiting(const struct search *s, const struct message_side *side) {
@@ -131,6 +157,19 @@ static void add_recorded_send(struct search *s, uint32_t party, const struct rec
         add_side(&s->sent, SENT_MOST, side);
 }
 
+/* A GPU that has come to a send stays in it until it is received, and whether that was called is known by counts. */
+static void find_sent_by_gpus(struct search *s) {
+    for (size_t i = 0; i < s->waits->count; i++)
+        if (is_on_gpu(&s->waits->items[i], CLASS_SEND) && s->waits->items[i].uncalled)
+            add_sent(s, side_of_wait(&s->waits->items[i]));
+}
+
+static bool is_send(const struct dump *dump, const struct record *r) {
+    const struct call_name *call = dump_call(dump, r->call);
+    return (r->kind == RECORD_CALL || r->kind == RECORD_POST) && r->flags & FLAG_SEND &&
+           !(r->flags & (FLAG_COLLECTIVE | FLAG_RECV | FLAG_FAILED)) && call && call->api != API_NCCL;
+}
+
 static void find_recorded_sends(struct search *s, uint32_t party) {
     const struct dump *dump = s->world->parties[party].dump;
     struct record_reader reader;
@@ -141,8 +180,7 @@ static void find_recorded_sends(struct search *s, uint32_t party) {
             const struct record *r = record_reader_at(&reader, t - 1);
             if (++s->looked > RECORDS_LOOKED_AT_MOST)
                 return;
-            if (r && (r->kind == RECORD_CALL || r->kind == RECORD_POST) && r->flags & FLAG_SEND &&
-                !(r->flags & (FLAG_COLLECTIVE | FLAG_RECV | FLAG_FAILED)))
+            if (r && is_send(dump, r))
                 add_recorded_send(s, party, r);
         }
     }
@@ -246,10 +284,12 @@ bool unmatched_messages_find(struct unmatched_messages *unmatched, const struct 
     for (uint32_t p = 0; p < s.world->dump_count; p++)
         if (waits->parties[p].doing == DOING_BLOCKED)
             find_wanted(&s, p);
+    find_wanted_on_gpus(&s);
     for (size_t i = 0; i < s.wanted.count; i++)
         s.waiting[s.wanted.items[i].party] = 1;
     for (uint32_t p = 0; s.wanted.count > 0 && p < s.world->dump_count; p++)
         find_sent(&s, p);
+    find_sent_by_gpus(&s);
     bool done = !s.wanted.no_memory && !s.sent.no_memory && find_pairs(unmatched, &s);
     free(s.wanted.items);
     free(s.sent.items);

@@ -66,6 +66,8 @@ struct wait {
     uint64_t other_bytes; /* this one, */
     uint32_t other_stack; /* called here, */
     const struct call_name *other_call; /* by this */
+    bool met;                           /* of a message on a GPU: both halves have begun, and nothing else is missing */
+    bool uncalled;                      /* ... its other half was not called */
 };
 
 /* A collective that somebody waits in. */

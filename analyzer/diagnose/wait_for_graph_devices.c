@@ -151,6 +151,8 @@ struct launch_wait {
     bool over;     /* the other halves have ended, or */
     bool own;      /* are another GPU's of the same process */
     bool untold;   /* nothing tells of one whether it was called, or has ended */
+    bool met;      /* `subject` has begun on both sides */
+    bool uncalled; /* the other half of `subject` was not called */
     const struct launched_message *subject;
     const struct launched_message *unequal,
         *other; /* a message that both are at, and its other half, of another size */
@@ -171,13 +173,16 @@ static void wait_for_partner(struct builder *b, const struct launched_message *m
     bool awaited = partner == PARTNER_BEHIND || partner == PARTNER_ABSENT;
     launch->own |= awaited && party == message->party;
     if (!awaited || party == message->party) {
-        launch->subject = launch->node == AND_OR_GRAPH_NO_NODE && partner == PARTNER_THERE ? message : launch->subject;
+        bool there = launch->node == AND_OR_GRAPH_NO_NODE && partner == PARTNER_THERE;
+        launch->subject = there ? message : launch->subject;
+        launch->met |= there;
         return;
     }
     b->waits->parties[party].held |= partner == PARTNER_BEHIND;
     if (launch->node == AND_OR_GRAPH_NO_NODE) {
         launch->node = and_or_graph_node(&b->waits->graph, false);
         launch->subject = message;
+        launch->uncalled = partner == PARTNER_ABSENT;
     }
     and_or_graph_wait(&b->waits->graph, launch->node, party);
 }
@@ -211,6 +216,8 @@ static void add_launch_wait(struct builder *b, const struct launched_message *fr
         wait->other_stack = launch.other->stack;
         wait->other_call = launch.other->call;
     }
+    wait->met = launch.met && launch.node == AND_OR_GRAPH_NO_NODE && !launch.untold;
+    wait->uncalled = launch.uncalled;
     wait->node = launch.node == AND_OR_GRAPH_NO_NODE ? b->free_node : launch.node;
     b->waits->parties[subject->party].doing = DOING_BLOCKED;
     b->waits->parties[subject->party].partner_untold |= launch.node == AND_OR_GRAPH_NO_NODE && launch.untold;

@@ -258,6 +258,24 @@ static const char *reason_of_blocked(const struct diagnosis *diagnosis, const st
     return "has not come out of it, though all have come to it: stopped, or its messages do not get through";
 }
 
+bool say_met(const struct diagnosis *diagnosis, const struct wait *wait, char *text, size_t size) {
+    bool untold = diagnosis->standing.kind == STANDING_UNTOLD;
+    if (!wait->met || wait->peer_party == NOBODY)
+        return false;
+    const struct rank_text other = rank_text(diagnosis->world.parties[wait->peer_party].rank);
+    const struct dump *dump = diagnosis->world.parties[wait->party].dump;
+    if (dump->header->pid == 0 && dump->header->gpu_timing_why[0] != '\0')
+        snprintf(text, size,
+                 "has not come out of it, though %s has called its half, too; whether their GPUs began it is not on "
+                 "record (TORCH_NCCL_ENABLE_TIMING=1 has that noted)",
+                 other.text);
+    else
+        snprintf(text, size, "%s not come out of it, though %s %s come to its half, too%s", untold ? "had" : "has",
+                 other.text, untold ? "had" : "has",
+                 untold ? "" : ": it does not move, which points at the transport between the two");
+    return true;
+}
+
 /* A host that is in its own code may wait there for its GPU, which others' calls do not show. */
 static bool say_not_begun(const struct diagnosis *diagnosis, const struct culprit *culprit, char *text, size_t size) {
     struct not_begun held;
@@ -281,13 +299,18 @@ static const char *reason_of_untold(const struct party *party) {
                : "its dump lies on its node still: what it does is not known here";
 }
 
+static bool say_met_by(const struct diagnosis *diagnosis, const struct party_state *state, char *text, size_t size) {
+    return state->doing == DOING_BLOCKED && !state->stopped &&
+           say_met(diagnosis, &diagnosis->wait_for_graph.items[state->first_wait], text, size);
+}
+
 /* Why others wait for it. */
 static void say_awaited(const struct diagnosis *diagnosis, const struct culprit *culprit, char *text, size_t size) {
     const struct party_state *state = &diagnosis->wait_for_graph.parties[culprit->party];
     const struct party *party = &diagnosis->world.parties[culprit->party];
     bool nccl_alone = party_is_nccl_alone(diagnosis, culprit->party);
     const char *reason = "";
-    if (say_death(diagnosis, culprit, text, size))
+    if (say_death(diagnosis, culprit, text, size) || say_met_by(diagnosis, state, text, size))
         return;
     switch (culprit->state) {
     case CULPRIT_NO_DUMP:

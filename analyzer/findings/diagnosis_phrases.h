@@ -35,6 +35,9 @@ void say_wait_site(const struct diagnosis *diagnosis, struct site_labels *labels
                    size_t size);
 /* Whom a wait is for. */
 void say_wait_of(const struct diagnosis *diagnosis, const struct wait *wait, char *text, size_t size);
+/* Where both GPUs are at a message and nobody else is waited for: that what lies between the two does not move. False:
+ * it is not so. Without a beginning on record something else may lie before it on their streams. */
+bool say_met(const struct diagnosis *diagnosis, const struct wait *wait, char *text, size_t size);
 /* What a culprit does, as "MPI_Recv(source 5, tag 7) on MPI_COMM_WORLD at train_step (train.py:42)". */
 void say_where(const struct diagnosis *diagnosis, struct site_labels *labels, const struct culprit *culprit, char *text,
                size_t size);

@@ -390,7 +390,7 @@ static void say_other_waits(struct diagnosis_text *told, const struct diagnosis 
     size_t said = 0, more = 0;
     for (size_t i = 0; i < diagnosis->wait_for_graph.count; i++) {
         const struct wait *wait = &diagnosis->wait_for_graph.items[i];
-        char what[LIST], reason[LIST], site[LIST] = "";
+        char what[LIST], reason[SENTENCE], site[LIST] = "";
         if (wait->collective || is_culprit(diagnosis, wait->party))
             continue;
         if (said == WAITS_SAID) {
@@ -401,8 +401,11 @@ static void say_other_waits(struct diagnosis_text *told, const struct diagnosis 
         phrase_wait(diagnosis, wait, what, sizeof what);
         if (wait->call->api == API_NCCL) /* the host is elsewhere by now */
             say_wait_site(diagnosis, labels, wait, site, sizeof site);
-        say_wait_of(diagnosis, wait, reason, sizeof reason);
-        say(told, "%s in %s%s %s.", rank_text(diagnosis->world.parties[wait->party].rank).text, what, site, reason);
+        bool met = say_met(diagnosis, wait, reason, sizeof reason);
+        if (!met)
+            say_wait_of(diagnosis, wait, reason, sizeof reason);
+        say(told, "%s in %s%s%s %s.", rank_text(diagnosis->world.parties[wait->party].rank).text, what, site,
+            met ? ":" : "", reason);
     }
     if (more > 0)
         say(told, "%zu more ranks wait for messages.", more);
@@ -441,9 +444,21 @@ static void say_mismatch_places(struct diagnosis_text *told, const struct diagno
     }
 }
 
+/* Those who wait for nobody, and whom others wait for, are in what all have come to. */
+static bool are_where_nobody_is_missing(const struct diagnosis *diagnosis) {
+    for (size_t i = 0; i < diagnosis->culprit_count; i++) {
+        const struct party_state *state = &diagnosis->wait_for_graph.parties[diagnosis->culprits[i].party];
+        if (diagnosis->culprits[i].state != CULPRIT_BLOCKED || state->doing != DOING_BLOCKED || state->stopped)
+            return false;
+    }
+    return diagnosis->culprit_count > 0;
+}
+
 /* Why others wait for those who are to blame for a hang. */
 static const char *whereabouts(const struct diagnosis *diagnosis) {
     size_t stopped = 0;
+    if (are_where_nobody_is_missing(diagnosis))
+        return "in what all have come to and what does not end";
     for (size_t i = 0; i < diagnosis->culprit_count; i++)
         stopped += diagnosis->wait_for_graph.parties[diagnosis->culprits[i].party].stopped;
     return stopped == 0                          ? "elsewhere"
@@ -758,13 +773,14 @@ static void say_moving(struct diagnosis_text *told, const struct diagnose_reques
 }
 
 static void say_deadlock(struct diagnosis_text *told, struct diagnosis *diagnosis,
-                         const struct diagnose_request *request) {
+                         const struct diagnose_request *request, struct site_labels *labels) {
     say_cycle(told, diagnosis);
     if (diagnosis->culprit_count > 0 && diagnosis->culprits[0].blame == BLAME_ABSENT)
         say_culprits(told, diagnosis);
     say_moving(told, request);
     say_unmatched(told, diagnosis);
     say_collectives(told, diagnosis);
+    say_other_waits(told, diagnosis, labels);
 }
 
 static void say_desync(struct diagnosis_text *told, struct diagnosis *diagnosis) {
@@ -794,7 +810,7 @@ static void say_all(struct diagnosis_text *told, struct diagnosis *diagnosis, co
         say_desync(told, diagnosis);
         break;
     case VERDICT_DEADLOCK:
-        say_deadlock(told, diagnosis, request);
+        say_deadlock(told, diagnosis, request, labels);
         break;
     case VERDICT_HANG:
     case VERDICT_DEAD_RANK:

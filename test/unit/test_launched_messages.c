@@ -253,7 +253,52 @@ static void both_halves_that_have_begun_miss_nobody(void **state) {
     begin(1);
     assert_int_equal(judge(), VERDICT_HANG);
     assert_int_equal(play.diagnosis.culprit_count, 0);
+    assert_true(says("rank 0 in ncclSend(destination 1, message #0) on MPI_COMM_WORLD, on its GPU: has not come out of "
+                     "it, though rank 1 has come to its half, too: it does not move, which points at the transport "
+                     "between the two."));
     leave();
+}
+
+/* Rank 2 waits for rank 1, which is nowhere else. */
+static void others_wait_for_two_whose_message_does_not_move(void **state) {
+    (void)state;
+    make(3);
+    call(0, FLAG_SEND, 1, 0);
+    call(1, FLAG_RECV, 0, 0);
+    call(2, FLAG_RECV, 1, 0);
+    for (unsigned r = 0; r < 3; r++)
+        begin(r);
+    assert_int_equal(judge(), VERDICT_HANG);
+    expect_culprit(1, CULPRIT_BLOCKED);
+    assert_true(says("hang: the others wait for rank 1, which is in what all have come to and what does not end."));
+    assert_true(
+        says("rank 1 on host0, in ncclRecv(source 0, message #0) on MPI_COMM_WORLD, on its GPU: has not come out "
+             "of it, though rank 0 has come to its half, too: it does not move, which points at the transport "
+             "between the two."));
+    leave();
+}
+
+/* Rank 2 receives from rank 3 what rank 1 sends; `behind`: from rank 1 afterwards. */
+static void a_message_that_another_ones_receive_was_meant_for(void **state) {
+    (void)state;
+    for (unsigned behind = 0; behind < 2; behind++) {
+        make(4);
+        call(1, FLAG_SEND, 2, 0);
+        call(2, FLAG_RECV, 3, 0);
+        call(3, FLAG_RECV, 2, 0);
+        for (unsigned r = 1; r < 4; r++)
+            begin(r);
+        if (behind)
+            call(2, FLAG_RECV, 1, 0);
+        assert_int_equal(judge(), VERDICT_DEADLOCK);
+        assert_int_equal(play.diagnosis.cycle_count, 2);
+        assert_int_equal(says("not received: rank 1 called ncclSend(destination 2) on MPI_COMM_WORLD; rank 2 waits in "
+                              "ncclRecv(source 3) on MPI_COMM_WORLD: it waits for another rank's."),
+                         !behind);
+        assert_true(
+            says("rank 1 in ncclSend(destination 2, message #0) on MPI_COMM_WORLD, on its GPU waits for rank 2."));
+        leave();
+    }
 }
 
 static void what_has_not_begun_waits_for_nobody(void **state) {
@@ -329,6 +374,8 @@ int main(void) {
         cmocka_unit_test(a_group_waits_for_whoever_is_not_in_it),
         cmocka_unit_test(a_ring_of_hosts_in_their_calls),
         cmocka_unit_test(both_halves_that_have_begun_miss_nobody),
+        cmocka_unit_test(others_wait_for_two_whose_message_does_not_move),
+        cmocka_unit_test(a_message_that_another_ones_receive_was_meant_for),
         cmocka_unit_test(what_has_not_begun_waits_for_nobody),
         cmocka_unit_test(launches_that_are_none),
         cmocka_unit_test(calls_that_were_not_counted_accuse_nobody),
