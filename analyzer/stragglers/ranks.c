@@ -192,6 +192,8 @@ static void pass_cut(struct rank_times *times, const struct match_record *item) 
         if (times->pending_beside_ns > 0)
             add_to_bins(&times->beside, number, times->pending_beside_ns, 1);
     }
+    times->cuts[times->next_cut] = (struct rank_cut){item->t0, number, times->after_cut};
+    times->next_cut = (times->next_cut + 1) % RANK_CUTS;
     times->after_cut = true;
     times->pending_self_ns = times->pending_beside_ns = 0;
 }
@@ -238,9 +240,53 @@ static void count_call(struct rank_times *times, enum call_class class, int64_t 
     }
 }
 
+/* The end of the stretch that the rank was in at `at`; NULL: it has not ended, or is forgotten. */
+static const struct rank_cut *cut_after(const struct rank_times *times, int64_t at) {
+    const struct rank_cut *first = NULL;
+    for (unsigned i = 0; i < RANK_CUTS; i++) {
+        const struct rank_cut *cut = &times->cuts[i];
+        if (cut->at_ns > at && (!first || cut->at_ns < first->at_ns))
+            first = cut;
+    }
+    return first;
+}
+
+/* Known only when the wait is, in a later stretch, it counts in the one in which it was. */
+static void take_hidden(void *context, int64_t begin_ns, int64_t hidden_ns) {
+    struct rank_times *times = context;
+    const struct rank_cut *cut = cut_after(times, begin_ns);
+    if (!times->open)
+        return;
+    times->self_ns = add_ns(times->self_ns, hidden_ns);
+    times->hidden_ns = add_ns(times->hidden_ns, hidden_ns);
+    if (!cut) {
+        times->pending_self_ns = add_ns(times->pending_self_ns, hidden_ns);
+    } else if (cut->counted) {
+        add_to_bins(&times->bins, cut->number, hidden_ns, 0);
+        sampled_collectives_raise(&times->sampled, cut->number, hidden_ns);
+    }
+}
+
+/* A stream that came to its wait for an operation after that had begun was at work meanwhile, or a late host left it
+ * idle: both are the rank's own. */
+static void count_hidden(struct rank_times *times, const struct match_record *item) {
+    const struct record *record = item->record;
+    if (record->kind == RECORD_POST || record->kind == RECORD_GROUP)
+        hidden_work_posted(&times->hidden, record->op, item->t0);
+    if ((record->kind == RECORD_GPU || record->kind == RECORD_KERNEL) && !(record->flags & FLAG_CAPTURED)) {
+        const struct hidden_operation operation = {
+            .begin_ns = item->t0, .end_ns = item->t1, .op = record->op, .comm = record->comm};
+        hidden_work_launched(&times->hidden, &operation, take_hidden, times);
+    }
+    if (record->kind == RECORD_EXPOSED)
+        hidden_work_reached(&times->hidden, record->op, item->t0, take_hidden, times);
+}
+
 void rank_times_add(struct rank_times *times, const struct match_record *item, const struct call_name *call) {
     if (item->record->kind == RECORD_PARTNER) /* of the call before it */
         pass_cut(times, item);
+    if (times->device)
+        count_hidden(times, item);
     if (!tells_time(times, item->record, call))
         return;
     enum call_class class = class_of(call, item->record);
@@ -280,6 +326,7 @@ void rank_times_parcel(struct rank_times *times, struct parcel *parcel) {
     parcel_field(parcel, &times->comm_ns);
     parcel_field(parcel, &times->self_ns);
     parcel_field(parcel, &times->beside_ns);
+    parcel_field(parcel, &times->hidden_ns);
     parcel_field(parcel, &times->gpu_work_ns);
     rank_bins_parcel(&times->bins, parcel);
     rank_bins_parcel(&times->beside, parcel);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/ns.h"
+
 static bool make_room(struct sampled_collectives *sampled, uint32_t wanted) {
     uint32_t room = sampled->room ? sampled->room : 1;
     while (room < wanted)
@@ -58,6 +60,14 @@ void sampled_collectives_add(struct sampled_collectives *sampled, uint32_t seq, 
             fresh[i] = SAMPLED_NONE;
     }
     segment_at(sampled, index)[seq % SAMPLED_SEGMENT] = self_ns;
+}
+
+void sampled_collectives_raise(struct sampled_collectives *sampled, uint32_t seq, int64_t by_ns) {
+    uint32_t segment = seq / SAMPLED_SEGMENT, number = segment >> sampled->thin;
+    if (segment != number << sampled->thin || number < sampled->first || number - sampled->first >= sampled->count)
+        return;
+    int64_t *kept = &segment_at(sampled, number - sampled->first)[seq % SAMPLED_SEGMENT];
+    *kept = *kept == SAMPLED_NONE ? SAMPLED_NONE : add_ns(*kept, by_ns);
 }
 
 void sampled_collectives_parcel(struct sampled_collectives *sampled, struct parcel *parcel) {

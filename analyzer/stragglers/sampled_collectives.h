@@ -36,6 +36,9 @@ void sampled_collectives_free(struct sampled_collectives *sampled);
 /* Takes the self time before collective `seq`; one that is older than the first segment is left out. */
 void sampled_collectives_add(struct sampled_collectives *sampled, uint32_t seq, int64_t self_ns);
 
+/* Adds to the self time before `seq`, where it was kept. */
+void sampled_collectives_raise(struct sampled_collectives *sampled, uint32_t seq, int64_t by_ns);
+
 /* Packs or unpacks a sample that has the same room on both ends. */
 void sampled_collectives_parcel(struct sampled_collectives *sampled, struct parcel *parcel);
 

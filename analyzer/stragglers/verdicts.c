@@ -264,6 +264,15 @@ static bool make_straggler(const struct straggler_analysis *analysis, enum strag
     return add_costs(analysis, batches, straggler);
 }
 
+/* Whether what they work is known, by more than a hundredth, only from their waits, which tell of all work since the
+ * wait before: more at once than in one stretch. */
+static bool is_known_by_waits(const struct straggler_analysis *analysis, const struct time_batches *batches) {
+    for (size_t i = 0; i < batches->dump_count; i++)
+        if (analysis->times[batches->dumps[i]].hidden_ns > analysis->window_ns / VERDICT_SHARE)
+            return true;
+    return false;
+}
+
 static bool is_material(const struct straggler_analysis *analysis, const struct straggler *straggler) {
     int64_t cost = straggler->waited_for_ns;
     cost = straggler->others_comm_ns > cost ? straggler->others_comm_ns : cost;
@@ -351,13 +360,14 @@ static bool make_rank(const struct verdicts *verdicts, size_t dump, struct strag
     if (*suspected && !make_straggler(analysis, STRAGGLER_RANK, rank, verdicts->lists, 1, verdicts->batches, straggler))
         return false;
     *suspected = *suspected && is_material(analysis, straggler);
-    bool throughout = rank->confidence >= CONFIDENCE_VERDICT && leads->usual_ratio >= SLOW_RATIO;
+    bool by_waits = is_known_by_waits(analysis, verdicts->batches);
+    bool throughout = rank->confidence >= CONFIDENCE_VERDICT && (by_waits || leads->usual_ratio >= SLOW_RATIO);
     if ((*suspected && throughout) || leads->confidence < (*suspected ? CONFIDENCE_VERDICT : CONFIDENCE_SUSPECT))
         return true;
     struct straggler at_times;
     if (!make_slow_at_times(verdicts, dump, &at_times))
         return false;
-    if (!is_material(analysis, &at_times))
+    if (!is_material(analysis, &at_times) || (by_waits && at_times.slowdown_ratio < SLOW_RATIO))
         return true;
     *suspected = true;
     *straggler = at_times;

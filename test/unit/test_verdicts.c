@@ -249,6 +249,37 @@ static void who_is_slow_in_its_median_stretch_is_slow_throughout(void **state) {
     }
 }
 
+/* What is known of work only by waits is of no single stretch: by leads only who works longer in all is slow, and who
+ * is slow in its batches is slow throughout. From a hundredth of the time on. */
+static void what_waits_tell_of_is_of_no_single_stretch(void **state) {
+    (void)state;
+    static const struct {
+        double hidden_seconds, self_ratio;
+        bool in_batches, claimed, at_times;
+    } cases[] = {{0.5, 1.02, false, true, true}, {2, 1.02, false, false, false}, {2, 1.04, false, false, false},
+                 {2, 1.06, false, true, true},   {2, 1.06, true, true, false},   {0.5, 1.06, true, true, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hand_group group;
+        uint32_t calls[1] = {100};
+        make_group(&group);
+        group.waits[5].waited_for_ns = 10 * SECOND;
+        if (cases[i].in_batches)
+            slow_down(&group, 5);
+        group.times[0].hidden_ns = (int64_t)(cases[i].hidden_seconds * (double)SECOND);
+        group.times[5].bins = (struct rank_bins){.count = 1, .calls = calls};
+        group.leads[5] = (struct rank_leads){.confidence = 0.99,
+                                             .slow_ratio = 2,
+                                             .usual_ratio = 1,
+                                             .lead_ns = 5e7,
+                                             .self_ratio = cases[i].self_ratio,
+                                             .rows = 100,
+                                             .slow_rows = 10};
+        const struct straggler_analysis *analysis = judge(&group);
+        assert_int_equal(analysis->straggler_count, cases[i].claimed);
+        assert_int_equal(cases[i].claimed && analysis->stragglers[0].at_times, cases[i].at_times);
+    }
+}
+
 /* All of host 1 takes half as long again; of its ranks so many show it by so much, in such a share of the batches. */
 static void a_host_is_slow_as_a_whole(void **state) {
     (void)state;
@@ -338,6 +369,7 @@ int main(void) {
         cmocka_unit_test(more_than_a_third_slow_is_uneven),
         cmocka_unit_test(two_of_four_are_stragglers),
         cmocka_unit_test(a_rank_slow_at_times_is_judged_like_others),
+        cmocka_unit_test(what_waits_tell_of_is_of_no_single_stretch),
         cmocka_unit_test(who_works_no_longer_in_all_is_not_slow_before_some_messages),
         cmocka_unit_test(who_is_slow_in_its_median_stretch_is_slow_throughout),
         cmocka_unit_test(a_host_is_slow_as_a_whole),
