@@ -14,6 +14,45 @@ static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
+/* ---- bounds ------------------------------------------------------------------------------------------------- */
+
+static bool is_among(const size_t *dumps, size_t count, size_t dump) {
+    for (size_t i = 0; i < count; i++)
+        if (dumps[i] == dump)
+            return true;
+    return false;
+}
+
+/* What a rank needs whoever is mended: its own work, and its time without waits. */
+static double needed_ns(const struct straggler_analysis *analysis, size_t dump) {
+    const struct rank_times *times = &analysis->times[dump];
+    return larger((double)times->self_ns, (double)(times->window_ns - analysis->waits.ranks[dump].wall_wait_ns));
+}
+
+/* A replay knows of no computation beside communication but what is on record: of two ranks that work as long, the one
+ * whose communication lasts longer works less before each call there. So where waits tell of such computation no gain
+ * is more than what leaves the longest of those who are not mended (`all`: the mean) the time that it needs. */
+static double bounded(const struct straggler_analysis *analysis, const size_t *dumps, size_t count, bool all,
+                      double speedup) {
+    size_t ranks = analysis->directory->dump_count;
+    double longest = 0, sum = 0;
+    bool hidden = false;
+    for (size_t d = 0; d < ranks; d++) {
+        double needed = needed_ns(analysis, d);
+        hidden = hidden || analysis->times[d].hidden_ns > 0;
+        sum += needed;
+        longest = all || is_among(dumps, count, d) ? longest : larger(longest, needed);
+    }
+    double least = longest > 0 ? longest : sum / (double)ranks;
+    if (!hidden || least <= 0 || speedup * least <= (double)analysis->window_ns)
+        return speedup;
+    return larger(1, (double)analysis->window_ns / least);
+}
+
+static double bounded_alike(const struct straggler_analysis *analysis, double speedup) {
+    return bounded(analysis, NULL, 0, true, speedup);
+}
+
 /* ---- each alone ---------------------------------------------------------------------------------------------- */
 
 static double mended(const struct straggler_analysis *analysis, const struct what_if_basis *basis,
@@ -25,7 +64,7 @@ static double mended(const struct straggler_analysis *analysis, const struct wha
                                           .from = link->from,
                                           .to = link->to,
                                           .both = link->both};
-        return what_if_link(basis, &ends, straggler->slowdown_ratio);
+        return bounded(analysis, NULL, 0, false, what_if_link(basis, &ends, straggler->slowdown_ratio));
     }
     struct what_if_mend mend = {.dumps = straggler->dumps, .count = straggler->dump_count};
     if (straggler->kind ==
@@ -34,7 +73,7 @@ static double mended(const struct straggler_analysis *analysis, const struct wha
         mend.collectives = straggler->part_collectives;
         mend.begin = straggler->part_begin;
     }
-    return what_if_mended(basis, &peers, &mend);
+    return bounded(analysis, mend.dumps, mend.count, false, what_if_mended(basis, &peers, &mend));
 }
 
 /* ---- together ------------------------------------------------------------------------------------------------ */
@@ -55,7 +94,7 @@ static double mended_together(const struct straggler_analysis *analysis, const s
         for (size_t d = 0;
              i != without && is_of_ranks(&analysis->stragglers[i]) && d < analysis->stragglers[i].dump_count; d++)
             dumps[mend.count++] = analysis->stragglers[i].dumps[d];
-    return mend.count > 0 ? what_if_mended(basis, &peers, &mend) : 1;
+    return mend.count > 0 ? bounded(analysis, dumps, mend.count, false, what_if_mended(basis, &peers, &mend)) : 1;
 }
 
 /* Time saved, as a share of the time, by a gain `more` beyond a gain `less`. */
@@ -123,6 +162,8 @@ static double hide_what_costs_nothing(struct straggler_analysis *analysis, const
         if (straggler->kind == STRAGGLER_RANK && own > other) {
             straggler->what_if_speedup =
                 larger(straggler->what_if_speedup, unseen_speedup(analysis, basis->replay, straggler, own - other));
+            straggler->what_if_speedup =
+                bounded(analysis, straggler->dumps, straggler->dump_count, false, straggler->what_if_speedup);
             if (saved(straggler->what_if_speedup, 1) >= 1.0 / VERDICT_SHARE)
                 continue;
         }
@@ -283,13 +324,14 @@ static void take_gains(struct gains *gains) {
     struct straggler_analysis *analysis = gains->analysis;
     const struct gain *alike = &gains->gains[TASK_ALIKE], *named = &gains->gains[TASK_NAMED];
     double sites[WHAT_IF_SITES];
-    analysis->what_if.slowdown = alike->speedup;
-    analysis->what_if.worst_workers_share = alike->share;
+    analysis->what_if.slowdown = bounded_alike(analysis, alike->speedup);
+    /* a share of a gain that cannot be is none of what can */
+    analysis->what_if.worst_workers_share = analysis->what_if.slowdown < alike->speedup ? -1 : alike->share;
     analysis->what_if.worst_workers = (size_t)alike->workers;
     for (size_t i = 0; i < gains->named_count; i++)
         gains->named[i]->what_if_speedup = named[i].speedup;
     for (size_t i = 0; i < what_if_site_count(gains->sites); i++)
-        sites[i] = named[gains->named_count + i].speedup;
+        sites[i] = bounded_alike(analysis, named[gains->named_count + i].speedup);
     what_if_keep_sites(&analysis->what_if, gains->basis, gains->sites, sites);
 }
 
