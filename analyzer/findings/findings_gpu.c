@@ -9,6 +9,7 @@
 #include "analyzer/base/statistics.h"
 #include "analyzer/findings/words.h"
 #include "analyzer/load/gpu_view.h"
+#include "analyzer/load/losses.h"
 #include "analyzer/stragglers/verdicts.h"
 
 enum { LAUNCHES_MIN = 8, SHARE_PERCENT = 50, MEMORY_PERCENT = 90, UNSEEN_PERMILLE = 5 };
@@ -218,4 +219,24 @@ void findings_say_where_late(const struct straggler_analysis *analysis, const st
                  what, (double)longer * (double)straggler->dump_count / (double)launches / 1e6);
     else
         snprintf(text, size, "; it enqueues its %s late: they find its GPU idle", what);
+}
+
+/* A replay without times leaves a hole in which all ranks seem to work: who waited there looks less unlike who did not.
+ */
+void findings_say_untimed_replays(const struct straggler_analysis *analysis, char *text, size_t size) {
+    struct loss_counts losses = {0};
+    uint64_t timed = 0;
+    text[0] = '\0';
+    for (size_t d = 0; d < analysis->directory->dump_count; d++) {
+        const struct dump *dump = analysis->directory->dumps[d];
+        timed += analysis->launches[d].replayed;
+        if (!dump->view || dump->view->rest) /* once per process */
+            losses_add(&losses, dump);
+    }
+    uint64_t untimed = losses.of[LOSS_REPLAYS];
+    if (untimed > 0 && untimed >= (timed + untimed) / VERDICT_SHARE)
+        snprintf(text, size,
+                 " That is the least: of %" PRIu64 " GPU operations of graph replays %" PRIu64
+                 " were not timed, and what ranks waited in these counts as work.",
+                 timed + untimed, untimed);
 }

@@ -17,4 +17,7 @@ void findings_add_gpu(struct findings *findings, const struct job *job, const st
 void findings_say_where_late(const struct straggler_analysis *analysis, const struct straggler *straggler, char *text,
                              size_t size);
 
+/* That mending gives more than is said, as a sentence after that, where replays of graphs were not timed; else "". */
+void findings_say_untimed_replays(const struct straggler_analysis *analysis, char *text, size_t size);
+
 #endif

@@ -187,14 +187,16 @@ static void say_costlier(struct findings *findings, const struct straggler_analy
 
 static void add_straggler(struct findings *findings, const struct straggler_analysis *analysis,
                           const struct straggler *straggler, bool claimed) {
-    char who[256], evidence[SENTENCE], cause[256], gain[64] = "", late[240] = "", costlier[288] = "";
+    char who[256], evidence[SENTENCE], cause[256], gain[64] = "", late[240] = "", costlier[288] = "", least[160] = "";
     const char *site = findings_site(analysis, straggler);
     if (site)
         snprintf(late, sizeof late, " It is late most of all at %.160s.", site);
     say_who(who, sizeof who, analysis, straggler);
     findings_evidence(analysis, straggler, evidence, sizeof evidence);
-    if (straggler->what_if_speedup >= SPEEDUP_SHOWN)
+    if (straggler->what_if_speedup >= SPEEDUP_SHOWN) {
         snprintf(gain, sizeof gain, " Without that the job would run %.2f times as fast.", straggler->what_if_speedup);
+        findings_say_untimed_replays(analysis, least, sizeof least);
+    }
     say_likely_cause(cause, sizeof cause, analysis);
     if (straggler->kind == STRAGGLER_LINK)
         findings_add_link(findings, straggler, evidence, gain, claimed);
@@ -210,8 +212,9 @@ static void add_straggler(struct findings *findings, const struct straggler_anal
                      straggler->communicator == NOWHERE ? " None of them is slower than its peers." : "", gain);
     else if (claimed) {
         say_costlier(findings, analysis, straggler, costlier, sizeof costlier);
-        findings_add(findings, FINDING_STRAGGLER, "%s makes the others wait: %s (confidence %.2f).%s%s%s", who,
-                     evidence, straggler->confidence > 0.99 ? 0.99 : straggler->confidence, late, gain, costlier);
+        findings_add(findings, FINDING_STRAGGLER, "%s makes the others wait: %s (confidence %.2f).%s%s%s%s", who,
+                     evidence, straggler->confidence > 0.99 ? 0.99 : straggler->confidence, late, gain, least,
+                     costlier);
     } else
         findings_add(findings, FINDING_SUSPECT,
                      "%s may be slower than the others, but chance is not ruled out (confidence %.2f): %s.", who,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Computation that no record tells of, by the waits for communication: of a GPU that is recorded live only communication
- * is on record. A stream that comes to its wait for an operation when that has begun did something else meanwhile.
- * Lives here: the last operations of a rank, and which part of them was hidden behind computation.
- * Must not live here: stretches, other ranks.
+ * Computation that no record tells of, by the waits for communication: of a GPU that is recorded live only
+ * communication is on record. A stream that comes to its wait for an operation when that has begun did something else
+ * meanwhile. Lives here: the last operations of a rank, and which part of them was hidden behind computation. Must not
+ * live here: stretches, other ranks.
  */
 #ifndef COMMTAP_STRAGGLERS_HIDDEN_WORK_H
 #define COMMTAP_STRAGGLERS_HIDDEN_WORK_H
@@ -12,8 +12,9 @@
 #include <stdint.h>
 
 enum {
-    HIDDEN_WORK_OPERATIONS = 64, /* between an operation's begin and the wait for it: of more the earliest hide nothing */
-    HIDDEN_WORK_WAITS = 8,       /* for operations that have not begun */
+    HIDDEN_WORK_OPERATIONS =
+        64,                /* between an operation's begin and the wait for it: of more the earliest hide nothing */
+    HIDDEN_WORK_WAITS = 8, /* for operations that have not begun */
 };
 
 struct hidden_operation {

@@ -16,6 +16,7 @@ static bool note_call(struct rank_launches *launches, const struct match_record 
 
 static void note_launch(struct rank_launches *launches, const struct match_record *item) {
     launches->launches++;
+    launches->replayed += (item->record->flags & FLAG_CAPTURED) != 0;
     if (!launches->calls || !launches->ends)
         return;
     struct launch_end *end = &launches->ends[item->record->comm % LAUNCHES_COMMS];
@@ -55,6 +56,7 @@ bool rank_launches_add(struct rank_launches *launches, const struct match_record
 
 void rank_launches_parcel(struct rank_launches *launches, struct parcel *parcel) {
     parcel_field(parcel, &launches->launches);
+    parcel_field(parcel, &launches->replayed);
     parcel_field(parcel, &launches->joined);
     parcel_field(parcel, &launches->host_bound);
     parcel_field(parcel, &launches->held_up_ns);

@@ -31,6 +31,7 @@ struct launch_end {
 
 struct rank_launches {
     uint64_t launches;         /* timed */
+    uint64_t replayed;         /* of these, by graphs */
     uint64_t joined;           /* of these, launches whose call's record is there */
     uint64_t host_bound;       /* of these */
     int64_t held_up_ns;        /* sum over the others: from the call's return, and the end of the communicator's launch
