@@ -9,6 +9,7 @@
 
 #include "shim/base/lookup.h"
 #include "shim/base/unloads.h"
+#include "shim/intercept/reached.h"
 
 __attribute__((visibility("default"))) int dlclose(void *handle) {
     static int (*real)(void *);
@@ -19,5 +20,6 @@ __attribute__((visibility("default"))) int dlclose(void *handle) {
     }
     int result = found ? found(handle) : -1;
     unloads_look();
+    reached_look();
     return result;
 }

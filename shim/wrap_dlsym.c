@@ -11,13 +11,12 @@
 #include "shim/base/linker.h"
 #include "shim/base/lookup.h"
 #include "shim/base/tail_jump.h"
+#include "shim/base/unloads.h"
 #include "shim/intercept/absent.h"
+#include "shim/intercept/opening.h"
 #include "shim/intercept/resolve.h"
 #include "shim/nccl/nccl_copies.h"
 #include "shim/record/recorder.h"
-
-extern const struct hook __start_commtap_hooks[] __attribute__((visibility("hidden")));
-extern const struct hook __stop_commtap_hooks[] __attribute__((visibility("hidden")));
 
 /* What a looked-up name is to us: a row of the table, or a hook, or neither. */
 struct target {
@@ -54,10 +53,12 @@ static bool is_hooked(const char *name) {
 }
 
 /* A look-up that found an MPI function elsewhere than in ourselves. The first such library is the job's; a second copy
- * in the process (a translation layer's, say) is handed over raw: its calls must not run in the first. */
-static void *answer_foreign(void *handle, void *found, void *next, const char *name, int row) {
+ * in the process (a translation layer's, say) is handed over raw: its calls must not run in the first. So is a function
+ * that is not the one that the caller itself is linked to, for our wrapper goes by the caller. */
+static void *answer_foreign(void *handle, void *found, void *next, const char *name, const void *caller) {
     void *expected = next ? next : resolve_has_provider() ? resolve_in_pinned(name) : found;
-    if (expected != found) {
+    void *own = next ? NULL : linker_in_library_of(caller, name);
+    if (expected != found || (own && own != found)) {
         if (*recorder_armed)
             count_loss(&recorder.header->losses.providers_handed_raw);
         return found;
@@ -65,11 +66,9 @@ static void *answer_foreign(void *handle, void *found, void *next, const char *n
     void *wrapper = linker_dlsym(RTLD_DEFAULT, name);
     if (!wrapper || !linker_is_ours(wrapper))
         return found;
-    resolve_pin_provider(found, handle);
-    any_function none = NULL;
-    __atomic_compare_exchange_n(&real_functions[row], &none, (any_function)found, false, __ATOMIC_RELEASE,
-                                __ATOMIC_RELAXED);
-    return wrapper;
+    if (!next)
+        resolve_pin_provider(found, handle);
+    return next || resolve_has_provider() ? wrapper : found;
 }
 
 /* The same for a hook: what the global scope has, or else the first library's; another's is handed over raw. */
@@ -104,12 +103,12 @@ static void *answer(void *handle, void *found, const char *name, const void *cal
     if (!found || (linker_is_ours(found) && !next && !linker_in_library_of(caller, name)))
         return fail(handle, name, caller);
     if (!linker_is_ours(found)) {
-        if (target.hook)
-            found = answer_hook(target.hook, found, next);
-        else if (commtap_calls[target.row].api == API_NCCL)
+        if (target.row >= 0 && commtap_calls[target.row].api == API_NCCL)
             found = nccl_answer((unsigned)target.row, handle, found, next);
+        else if (name[0] == 'M')
+            found = answer_foreign(handle, found, next, name, caller);
         else if (name[0] != 'P')
-            found = answer_foreign(handle, found, next, name, target.row);
+            found = answer_hook(target.hook, found, next);
     }
     linker_dlerror();
     return found;
@@ -138,6 +137,7 @@ static bool stands_alone(const char *name) {
 __attribute__((visibility("hidden"), used)) void *choose_dlsym(void *handle, const char *name, uintptr_t a3,
                                                                const void *caller) {
     (void)a3;
+    opening_ends();
     if (handle == RTLD_NEXT && stands_alone(name))
         fail(handle, name, caller);
     else if (handle != RTLD_NEXT && is_hooked(name))
@@ -149,6 +149,7 @@ __attribute__((visibility("hidden"), used)) void *choose_dlsym(void *handle, con
 
 /* Our own functions have no version, and are never found by one. */
 __attribute__((visibility("hidden"), used)) void *choose_dlvsym(void *handle, const char *name, const char *version) {
+    opening_ends();
     if (handle != RTLD_NEXT && is_hooked(name) && linker_dlvsym(handle, name, version))
         return (void *)hooked_dlvsym;
     return linker_dlvsym_address() ? linker_dlvsym_address() : (void *)finds_nothing;
@@ -164,10 +165,13 @@ __attribute__((visibility("hidden"), used)) void *choose_dlopen(void) {
     static void *real;
     void *found = __atomic_load_n(&real, __ATOMIC_ACQUIRE);
     absent_prepare();
+    unloads_look();
+    reached_look();
     if (!found) {
         found = lookup_next("dlopen");
         __atomic_store_n(&real, found, __ATOMIC_RELEASE);
     }
+    opening_begins();
     return found ? found : (void *)finds_nothing;
 }
 

@@ -312,8 +312,9 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, bo
     struct thread *self = current_thread();
     f->self = NULL;
     if (unlikely(!real)) {
-        real = resolve_call(index, profiling, (const void *)frame[1]);
-        if (resolve_is_absent(real))
+        bool recorded;
+        real = resolve_call(index, profiling, (const void *)frame[1], &recorded);
+        if (!recorded)
             return real;
     }
     if (unlikely(!self) && !(self = wake(call, (const void *)frame[1])))
@@ -415,8 +416,11 @@ static __attribute__((noinline)) void unseen_begin(unsigned index, enum resolved
         uintptr_t a[] = {V##arity};                                                                                    \
         (void)a;                                                                                                       \
         struct thread *owner = NULL;                                                                                   \
-        unseen_begin(INDEX_##name, caller, __builtin_frame_address(0), (uintptr_t)__builtin_dwarf_cfa(), &owner);      \
-        uintptr_t result = resolve_call(INDEX_##name, true, __builtin_return_address(0))(A##arity);                    \
+        bool recorded;                                                                                                 \
+        any_function real = resolve_call(INDEX_##name, true, __builtin_return_address(0), &recorded);                  \
+        if (recorded)                                                                                                  \
+            unseen_begin(INDEX_##name, caller, __builtin_frame_address(0), (uintptr_t)__builtin_dwarf_cfa(), &owner);  \
+        uintptr_t result = real(A##arity);                                                                             \
         if (owner)                                                                                                     \
             owner->outer = 0;                                                                                          \
         return result;                                                                                                 \
@@ -451,33 +455,41 @@ static void control(int level) {
     record_mark(self, level);
 }
 
-/* As dlsym told the job, which may be the only one to know. */
-HOOK(MPI_Pcontrol, pcontrol_looked_up);
-HOOK(PMPI_Pcontrol, profiling_pcontrol_looked_up);
-HOOK(MPI_Initialized, initialized_known);
+/* The slots are what all callers reach. */
+HOOK(MPI_Pcontrol, pcontrol_of_all);
+HOOK(PMPI_Pcontrol, profiling_pcontrol_of_all);
+HOOK(MPI_Initialized, initialized_of_all);
+
+static any_function find(any_function *slot, const char *name, const void *caller, any_function error, bool *recorded) {
+    any_function real = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+    *recorded = true;
+    if (!real)
+        real = resolve_shared(slot, name, caller, recorded);
+    return real ? real : resolve_absent(name, caller, error);
+}
 
 static uintptr_t no_pcontrol(void) {
     return 0;
 }
 
-static void *pcontrol(any_function looked_up, const char *name, const void *caller) {
-    void *real = looked_up ? (void *)looked_up : resolve_name(name, caller);
-    return real ? real : (void *)resolve_absent(name, caller, (any_function)no_pcontrol);
-}
-
 __attribute__((visibility("hidden"), used)) void *choose_pcontrol(uintptr_t level, uintptr_t a2, uintptr_t a3,
                                                                   const void *caller) {
     (void)a2, (void)a3;
-    control((int)level);
-    return pcontrol(pcontrol_looked_up, "MPI_Pcontrol", caller);
+    bool recorded;
+    any_function real = find(&pcontrol_of_all, "MPI_Pcontrol", caller, (any_function)no_pcontrol, &recorded);
+    if (recorded)
+        control((int)level);
+    return (void *)real;
 }
 
 __attribute__((visibility("hidden"), used)) void *choose_profiling_pcontrol(uintptr_t level, uintptr_t a2, uintptr_t a3,
                                                                             const void *caller) {
     (void)a2, (void)a3;
-    if (resolve_caller(caller) == CALLER_FORTRAN)
+    bool recorded;
+    any_function real = find(&profiling_pcontrol_of_all, "PMPI_Pcontrol", caller, (any_function)no_pcontrol, &recorded);
+    if (recorded && resolve_caller(caller) == CALLER_FORTRAN)
         control((int)level);
-    return pcontrol(profiling_pcontrol_looked_up, "PMPI_Pcontrol", caller);
+    return (void *)real;
 }
 
 TAIL_JUMP(MPI_Pcontrol, choose_pcontrol);
@@ -490,13 +502,7 @@ static uintptr_t not_initialized(uintptr_t flag) {
 
 EXPORTED uintptr_t MPI_Initialized(uintptr_t flag);
 uintptr_t MPI_Initialized(uintptr_t flag) {
-    const void *caller = __builtin_return_address(0);
-    any_function real = __atomic_load_n(&initialized_known, __ATOMIC_ACQUIRE);
-    if (!real) {
-        real = (any_function)resolve_name("MPI_Initialized", caller);
-        __atomic_store_n(&initialized_known, real, __ATOMIC_RELEASE);
-    }
-    if (!real)
-        real = resolve_absent("MPI_Initialized", caller, (any_function)not_initialized);
-    return real(flag);
+    bool recorded;
+    return find(&initialized_of_all, "MPI_Initialized", __builtin_return_address(0), (any_function)not_initialized,
+                &recorded)(flag);
 }

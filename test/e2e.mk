@@ -9,11 +9,11 @@ PROGRAMS := $(BUILD)/test/programs
 PROGRAM_CFLAGS := -std=c11 -D_GNU_SOURCE -O1 -g $(WARNINGS) -Wno-stringop-overflow -pthread
 FORTRAN_BINDINGS := 1 2 3
 
-# built without MPI; with MPI's header only; as libraries; elsewhere (references.mk, checkers.mk); all others are linked to MPI
+# built without MPI; with MPI's header only; as libraries; elsewhere (references.mk, checkers.mk, neighbours.mk); all others are linked to MPI
 PLAIN_PROGRAMS := absent weak scope runtimes rehost
 UNLINKED_PROGRAMS := loaded plugin deepbind
 PROGRAM_LIBRARIES := plugin tool early deepbind
-LINKED_PROGRAMS := $(filter-out references bystander $(PLAIN_PROGRAMS) $(UNLINKED_PROGRAMS) $(PROGRAM_LIBRARIES),\
+LINKED_PROGRAMS := $(filter-out references bystander neighbours $(PLAIN_PROGRAMS) $(UNLINKED_PROGRAMS) $(PROGRAM_LIBRARIES),\
     $(patsubst test/programs/%.c,%,$(wildcard test/programs/*.c)))
 
 .PHONY: deps deps-demo demo demo-run programs check-e2e check-clang

@@ -141,15 +141,27 @@ void *linker_loaded(const char *path) {
     return linker_dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
 }
 
-void *linker_in_library_of(const void *address, const char *name) {
-    Dl_info info;
-    if (!address || !linker_dladdr(address, &info) || !info.dli_fname)
-        return NULL;
-    void *handle = linker_loaded(info.dli_fname);
+static void *in_handle(void *handle, const char *name) {
     void *found = handle ? linker_dlsym(handle, name) : NULL;
     if (handle) /* a library of the job's that stayed open for us would never be unloaded, nor loaded afresh */
         linker_dlclose(handle);
     return found && !linker_is_ours(found) ? found : NULL;
+}
+
+void *linker_in_loaded(const char *path, const char *name) {
+    return in_handle(linker_loaded(path), name);
+}
+
+/* Not by RTLD_DEFAULT: what that finds for us, who never go, is never unloaded either. */
+void *linker_in_global_scope(const char *name) {
+    return in_handle(linker_dlopen(NULL, RTLD_LAZY), name);
+}
+
+void *linker_in_library_of(const void *address, const char *name) {
+    Dl_info info;
+    if (!address || !linker_dladdr(address, &info) || !info.dli_fname)
+        return NULL;
+    return linker_in_loaded(info.dli_fname, name);
 }
 
 void *linker_dlsym_address(void) {
@@ -168,6 +180,7 @@ struct search {
     bool (*admits)(const struct dl_phdr_info *);
     void *found;
     bool defined;
+    unsigned wanted; /* definitions to be seen before the search ends */
 };
 
 static int search_object(struct dl_phdr_info *info, size_t size, void *data) {
@@ -177,10 +190,12 @@ static int search_object(struct dl_phdr_info *info, size_t size, void *data) {
     if (!search->admits(info) || !elf_tables(info, &tables))
         return 0;
     const ElfW(Sym) *symbol = elf_definition(&tables, search->name, search->hash);
-    search->defined = symbol != NULL;
+    if (!symbol)
+        return 0;
+    search->defined = true;
     search->found = elf_address(&tables, symbol);
     search->object = info->dlpi_name;
-    return search->defined;
+    return --search->wanted == 0;
 }
 
 /* The kernel's own object has no names of interest. */
@@ -197,7 +212,7 @@ static bool is_in_libc(const struct dl_phdr_info *info) {
 }
 
 static struct search search_for(const char *name, bool (*admits)(const struct dl_phdr_info *)) {
-    struct search search = {.name = name, .hash = elf_hash(name), .admits = admits};
+    struct search search = {.name = name, .hash = elf_hash(name), .admits = admits, .wanted = 1};
     linker_iterate(search_object, &search);
     return search;
 }
@@ -215,6 +230,12 @@ void *linker_symbol_elsewhere(const char *name) {
 
 bool linker_has_elsewhere(const char *name) {
     return search_for(name, is_elsewhere).defined;
+}
+
+bool linker_has_several(const char *name) {
+    struct search search = {.name = name, .hash = elf_hash(name), .admits = is_elsewhere, .wanted = 2};
+    linker_iterate(search_object, &search);
+    return search.wanted == 0;
 }
 
 void *linker_symbol_in_libc(const char *name) {

@@ -31,6 +31,13 @@ void *linker_next(const char *name);
 /* A handle of a library that is loaded already, which then stays loaded until it is closed; else NULL. */
 void *linker_loaded(const char *path);
 
+/* What a loaded library, by its path, finds under a name, itself and all it depends on; never ours. It stays loaded no
+ * longer for it. */
+void *linker_in_loaded(const char *path, const char *name);
+
+/* The first definition in the global scope, where that is not ours. */
+void *linker_in_global_scope(const char *name);
+
 /* What the library that `address` lies in finds under a name, itself and all it depends on; never ours. */
 void *linker_in_library_of(const void *address, const char *name);
 
@@ -66,6 +73,9 @@ void *linker_symbol_elsewhere(const char *name);
 
 /* Does any loaded object but this library define the name? */
 bool linker_has_elsewhere(const char *name);
+
+/* Do two of them? */
+bool linker_has_several(const char *name);
 
 /* A function of the C library's, or of those that older ones have beside it (libdl, libpthread). NULL when it has none
  * of that name. */

@@ -6,7 +6,9 @@
 #include "shim/intercept/absent.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <link.h>
+#include <linux/futex.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -16,6 +18,8 @@
 #include "shim/base/linker.h"
 #include "shim/base/os.h"
 #include "shim/base/system_call.h"
+#include "shim/intercept/opening.h"
+#include "shim/intercept/reached.h"
 
 /* Resolvers of indirect functions have no argument that tells which one is asked for: one short piece of code each, by
  * the symbol's number. */
@@ -89,12 +93,12 @@ static const ElfW(Phdr) * header_of(const struct dl_phdr_info *info, uintptr_t s
 
 /* The size of pages is not known yet: a wrong guess is refused. A page that ends behind `end` stays writable: the
  * linker protects whole pages only, and what else lies there is data. */
-static void store_in_page(void **slot, int rights, uintptr_t end) {
+static void store_in_page(void **slot, void *value, int rights, uintptr_t end) {
     for (uintptr_t bytes = 4096; bytes <= 65536; bytes *= 4) {
         uintptr_t page = (uintptr_t)slot & ~(bytes - 1);
         if (!protect(page, bytes, PROT_READ | PROT_WRITE))
             continue;
-        *slot = NULL;
+        __atomic_store_n(slot, value, __ATOMIC_RELEASE);
         if (page + bytes <= end)
             protect(page, bytes, rights);
         return;
@@ -102,17 +106,17 @@ static void store_in_page(void **slot, int rights, uintptr_t end) {
 }
 
 /* What the linker has made read-only after relocating it is so again afterwards. */
-static void make_null(const struct dl_phdr_info *info, void **slot) {
+static void store(const struct dl_phdr_info *info, void **slot, void *value) {
     const ElfW(Phdr) *segment = header_of(info, (uintptr_t)slot, PT_LOAD);
     const ElfW(Phdr) *read_only = header_of(info, (uintptr_t)slot, PT_GNU_RELRO);
     if (!segment)
         return;
     if (read_only)
-        store_in_page(slot, PROT_READ, info->dlpi_addr + read_only->p_vaddr + read_only->p_memsz);
+        store_in_page(slot, value, PROT_READ, info->dlpi_addr + read_only->p_vaddr + read_only->p_memsz);
     else if (segment->p_flags & PF_W)
-        *slot = NULL;
+        __atomic_store_n(slot, value, __ATOMIC_RELEASE);
     else
-        store_in_page(slot, segment->p_flags & PF_X ? PROT_READ | PROT_EXEC : PROT_READ, UINTPTR_MAX);
+        store_in_page(slot, value, segment->p_flags & PF_X ? PROT_READ | PROT_EXEC : PROT_READ, UINTPTR_MAX);
 }
 
 static bool is_reference(uint64_t type) {
@@ -134,7 +138,7 @@ static bool hide_in_list(const struct dl_phdr_info *info, const struct elf_table
         void **slot = (void **)(object->base + r->r_offset);
         if (function && ELF64_ST_BIND(reference->st_info) == STB_WEAK && *slot == wrapper_of(function) &&
             !linker_has_elsewhere(name))
-            make_null(info, slot);
+            store(info, slot, NULL);
         any |= function != NULL;
     }
     return any;
@@ -201,6 +205,82 @@ static struct references references_to(const char *name) {
     return references;
 }
 
+/* ---- references that are bound to us, or not yet, and need not be ------------------------------- */
+
+/* What the linker is going to make read-only still is not: then it is not done with the object. Adding nothing to a
+ * word tells, without harm. */
+static bool is_settled(const struct dl_phdr_info *info, void **slot) {
+    enum { ADD_NOTHING = FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, 0) };
+    uint32_t nobody = 0;
+    return !header_of(info, (uintptr_t)slot, PT_GNU_RELRO) ||
+           system_call_of_six(SYS_futex, (long)&nobody, FUTEX_WAKE_OP_PRIVATE, 0, 0, (long)slot, ADD_NOTHING) ==
+               -EFAULT;
+}
+
+struct release {
+    size_t index; /* of the object that is visited */
+    const void *provider;
+};
+
+static void release_in_list(const struct release *release, const struct dl_phdr_info *info,
+                            const struct elf_tables *object, const struct elf_relocations *list, size_t first) {
+    for (size_t i = first; i < list->count; i++) {
+        const ElfW(Rela) *r = &list->entries[i];
+        const char *name = object->strings + object->symbols[ELF64_R_SYM(r->r_info)].st_name;
+        if (!is_reference(ELF64_R_TYPE(r->r_info)) || (*name != 'M' && *name != 'P'))
+            continue;
+        const ElfW(Sym) *function = our_function(name);
+        void **slot = (void **)(object->base + r->r_offset), *now = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+        bool to_be_bound = list == &object->calls && header_of(info, (uintptr_t)now, PT_LOAD);
+        if (!function || (now != wrapper_of(function) && !to_be_bound) || !is_settled(info, slot))
+            continue;
+        void *stranger = opening_stranger_to(release->index, slot, name, release->provider);
+        if (stranger)
+            store(info, slot, stranger);
+    }
+}
+
+static int release_in_object(struct dl_phdr_info *info, size_t size, void *data) {
+    struct release *release = data;
+    struct elf_tables object;
+    (void)size;
+    if (info->dlpi_addr != linker_own_tables()->base && elf_tables(info, &object)) {
+        release_in_list(release, info, &object, &object.data, object.relative);
+        release_in_list(release, info, &object, &object.calls, 0);
+    }
+    release->index++;
+    return 0;
+}
+
+void absent_release(void) {
+    static bool busy;
+    struct release release = {0, __atomic_load_n(&reached_provider, __ATOMIC_ACQUIRE)};
+    if (!release.provider || !linker_has_several("MPI_Init") || __atomic_exchange_n(&busy, true, __ATOMIC_ACQUIRE))
+        return;
+    linker_iterate(release_in_object, &release);
+    __atomic_store_n(&busy, false, __ATOMIC_RELEASE);
+}
+
+/* ---- what is answered -------------------------------------------------------------------------- */
+
+/* What others have is called through the wrapper, but for what the objects that refer to it do not see, or see only in
+ * a library that is not recorded. */
+static void *present(const char *name, void *wrapper) {
+    void *stranger = NULL;
+    if (linker_has_several(name)) {
+        reached_doubt(name);
+        absent_release();
+    }
+    switch (opening_look(name, __atomic_load_n(&reached_provider, __ATOMIC_ACQUIRE), &stranger)) {
+    case OPENING_LACKS:
+        return NULL;
+    case OPENING_STRANGER:
+        return stranger;
+    default:
+        return wrapper;
+    }
+}
+
 /* The linker asks for the address of our function of that number. Which reference it is about it does not say: a strong
  * one is told from a weak one by there being no weak one at all, a look-up by there being none. */
 __attribute__((visibility("hidden"), used)) void *absent_resolve(unsigned number) {
@@ -211,7 +291,7 @@ __attribute__((visibility("hidden"), used)) void *absent_resolve(unsigned number
         return NULL;
     }
     if (linker_has_elsewhere(name))
-        return wrapper_of(symbol);
+        return present(name, wrapper_of(symbol));
     struct references references = references_to(name);
     if (references.weak)
         return NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Functions that the job's libraries lack stay invisible, though this library exports them.
- * Lives here: hiding them from references. Must not live here: answers to dlsym() (wrap_dlsym.c).
+ * Lives here: hiding them from references, letting go of references to a library that is not recorded. Must not live
+ * here: answers to dlsym() (wrap_dlsym.c).
  *
  * This library exports every function it knows; the job's MPI, NCCL or CUDA may lack some, or not be there at all.
  * Callers that refer to a function weakly take a reference that is not NULL for "it is there", and call it.
@@ -24,5 +25,9 @@ void absent_prepare(void);
  * even where a library that the caller cannot see has it. */
 void absent_begin_failing(const char *name, const char *object);
 void absent_end_failing(void);
+
+/* Where one library is recorded and another has MPI's functions, too, references of objects that see only the other are
+ * bound to that itself. Calls through them need not say who calls, which a tail call hides. */
+void absent_release(void);
 
 #endif

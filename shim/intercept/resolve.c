@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Order for a real function: the next definer in link order (which also chains other tools); the pinned provider; the
- * caller's own library and what it depends on (a module loaded RTLD_LOCAL); any loaded MPI library. dlopen is only ever
- * asked for what is loaded already.
+ * Order for a real function: the next definer in link order (which also chains other tools); the caller's own library
+ * and what it depends on (a module loaded RTLD_LOCAL); the library that provides the job's MPI; any loaded MPI library.
+ * dlopen is only ever asked for what is loaded already.
  */
 #include "shim/intercept/resolve.h"
 
@@ -14,38 +14,55 @@
 #include "shim/base/lookup.h"
 #include "shim/base/os.h"
 #include "shim/base/unloads.h"
+#include "shim/intercept/absent.h"
+#include "shim/intercept/opening.h"
 
-any_function real_functions[CALL_INDEX_COUNT];
-any_function real_profiling_functions[CALL_INDEX_COUNT];
-
-/* The library that provides the job's MPI, pinned at the first success. */
+/* The library that provides the job's MPI, the first that was found. It is the job's to unload: nothing here keeps it
+ * loaded. */
 static struct {
-    void *handle;
+    void *handle; /* in a name space of its own: the job's, the only way to it. Else NULL: its path leads to it. */
+    bool local;   /* the global scope does not have it */
     char path[512];
 } provider;
 
 /* ---- which library --------------------------------------------------------------------------- */
 
-static void pin_provider(const void *function) {
+static bool is_in_our_name_space(const char *path) {
+    void *handle = linker_loaded(path);
+    if (handle)
+        linker_dlclose(handle);
+    return handle != NULL;
+}
+
+/* A stand-in for MPI, as serial solvers bring one, has hardly more than its name: the job's MPI may be another. */
+static bool is_stand_in(const void *function, void *handle) {
+    static const char name[] = "PMPI_Comm_group";
+    return !linker_in_library_of(function, name) && !(handle && linker_dlsym(handle, name));
+}
+
+static void pin_provider(const void *function, void *handle, bool local) {
     Dl_info info;
-    if (provider.handle || !linker_dladdr(function, &info) || !info.dli_fname)
+    if (resolve_has_provider() || !linker_dladdr(function, &info) || !info.dli_fname ||
+        (local && is_stand_in(function, handle)))
         return;
     copy_text(provider.path, sizeof provider.path, info.dli_fname);
-    provider.handle = linker_loaded(info.dli_fname);
+    provider.handle = is_in_our_name_space(info.dli_fname) ? NULL : handle;
+    provider.local = local;
+    __atomic_store_n(&reached_provider, info.dli_fbase, __ATOMIC_RELEASE);
 }
 
 void resolve_pin_provider(const void *function, void *handle) {
-    pin_provider(function);
-    if (!provider.handle)
-        provider.handle = handle;
+    pin_provider(function, handle, true);
 }
 
 bool resolve_has_provider(void) {
-    return provider.handle != NULL;
+    return __atomic_load_n(&reached_provider, __ATOMIC_ACQUIRE) != NULL;
 }
 
 void *resolve_in_pinned(const char *name) {
-    return provider.handle ? linker_dlsym(provider.handle, name) : NULL;
+    if (!resolve_has_provider())
+        return NULL;
+    return provider.handle ? linker_dlsym(provider.handle, name) : linker_in_loaded(provider.path, name);
 }
 
 #define LIBRARIES_MAX 16
@@ -67,30 +84,43 @@ static void *in_any_mpi_library(const char *name) {
     list.count = 0;
     linker_iterate(collect_mpi_library, &list);
     for (int i = 0; i < list.count; i++) {
-        void *handle = linker_loaded(list.paths[i]);
-        void *found = handle ? linker_dlsym(handle, name) : NULL;
-        if (found && !linker_is_ours(found))
+        void *found = linker_in_loaded(list.paths[i], name);
+        if (found)
             return found;
     }
     return NULL;
 }
 
-static void *find_real(const char *name, const void *caller) {
-    void *found = linker_next(name);
+/* As the dynamic linker would have bound the caller's reference, were we not there; then as for callers that were
+ * handed a pointer, or are not told: what the job's MPI has. Where one library is the job's MPI for some callers only,
+ * there is no looking for another. */
+static void *find_local(const char *name, const void *caller) {
+    void *found = linker_in_library_of(caller, name);
     if (!found)
         found = resolve_in_pinned(name);
-    if (!found)
-        found = linker_in_library_of(caller, name);
-    if (!found)
-        found = in_any_mpi_library(name);
+    if (found || (resolve_has_provider() && provider.local))
+        return found;
+    found = in_any_mpi_library(name);
     return found ? found : linker_symbol_elsewhere(name);
+}
+
+/* The caller's reference was bound, or our own look-up is meant, where the global scope had no MPI yet. */
+static bool is_bound_locally(const void *caller) {
+    return caller ? opening_precedes_global(caller) : resolve_has_provider() && provider.local;
+}
+
+static void *find_real(const char *name, const void *caller) {
+    void *next = linker_next(name), *found = next && !is_bound_locally(caller) ? next : find_local(name, caller);
+    if (!found)
+        found = next;
+    if (found)
+        pin_provider(found, NULL, found != next);
+    return found;
 }
 
 void *resolve_name(const char *name, const void *caller) {
     int saved = lookup_begin();
     void *found = find_real(name, caller);
-    if (found)
-        pin_provider(found);
     lookup_end(saved);
     return found;
 }
@@ -101,23 +131,23 @@ any_function resolve_absent(const char *name, const void *caller, any_function e
     return error;
 }
 
-/* ---- hooks ----------------------------------------------------------------------------------- */
+/* ---- call sites ----------------------------------------------------------------------------------- */
 
-/* (call site, hook) -> function, until a library is unloaded. A writer empties the key first and a reader looks at it
- * last. */
-#define HOOK_SITES 1024u
-static struct hook_site {
+/* (call site, what is called) -> function, until a library is unloaded. A writer empties the key first and a reader
+ * looks at it last. */
+#define CALL_SITES 1024u
+static struct call_site {
     uint64_t key;
     any_function real;
-} hook_sites[HOOK_SITES];
+} call_sites[CALL_SITES];
 
-static uint64_t hook_key(const struct hook *hook, const void *caller) {
+static uint64_t site_key(const void *what, const void *caller) {
     uint32_t unloads = __atomic_load_n(&unloads_so_far, __ATOMIC_ACQUIRE);
-    return hash_combine((uintptr_t)hook, (uintptr_t)caller ^ (uint64_t)unloads << 48) | 1;
+    return hash_combine((uintptr_t)what, (uintptr_t)caller ^ (uint64_t)unloads << 48) | 1;
 }
 
 static any_function known_site(uint64_t key) {
-    const struct hook_site *site = &hook_sites[key / 2 % HOOK_SITES];
+    const struct call_site *site = &call_sites[key / 2 % CALL_SITES];
     if (__atomic_load_n(&site->key, __ATOMIC_ACQUIRE) != key)
         return NULL;
     any_function real = __atomic_load_n(&site->real, __ATOMIC_ACQUIRE);
@@ -125,11 +155,13 @@ static any_function known_site(uint64_t key) {
 }
 
 static void learn_site(uint64_t key, any_function real) {
-    struct hook_site *site = &hook_sites[key / 2 % HOOK_SITES];
+    struct call_site *site = &call_sites[key / 2 % CALL_SITES];
     __atomic_store_n(&site->key, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&site->real, real, __ATOMIC_RELEASE);
     __atomic_store_n(&site->key, key, __ATOMIC_RELEASE);
 }
+
+/* ---- hooks ----------------------------------------------------------------------------------- */
 
 /* Are both of libraries whose file names begin alike (up to ".so": libcudart.so.11 and libcudart.so.12)? */
 static bool are_copies(const void *a, const void *b) {
@@ -155,7 +187,7 @@ static any_function find_for_caller(const struct hook *hook, const void *caller)
 }
 
 any_function resolve_hook(const struct hook *hook, const void *caller) {
-    uint64_t key = hook_key(hook, caller);
+    uint64_t key = site_key(hook, caller);
     any_function found = known_site(key);
     if (likely(found != NULL))
         return found;
@@ -169,38 +201,74 @@ any_function resolve_hook(const struct hook *hook, const void *caller) {
 
 void *resolve_in_provider(const char *name) {
     int saved = lookup_begin();
-    void *found = linker_dlsym(RTLD_DEFAULT, name);
-    if ((!found || linker_is_ours(found)) && provider.handle)
-        found = resolve_in_pinned(name);
+    void *pinned = resolve_in_pinned(name), *global = provider.local && pinned ? NULL : linker_in_global_scope(name);
     lookup_end(saved);
-    return found && !linker_is_ours(found) ? found : NULL;
+    return global ? global : pinned;
 }
 
 const char *resolve_provider_path(void) {
     return provider.path;
 }
 
+/* ---- functions with a row ---------------------------------------------------------------------- */
+
 /* What a call returns that was not made: MPI_ERR_OTHER of Open MPI and the standard ABI; no MPI has it as success. */
 static uintptr_t no_provider(void) {
     return 16;
 }
 
-bool resolve_is_absent(any_function function) {
-    return function == (any_function)no_provider;
+/* ---- several libraries ------------------------------------------------------------------------ */
+
+/* Is this what the job's MPI has under the name, or a tool's that goes on to that? A library with another MPI beneath,
+ * or with a stand-in for one, is not recorded. */
+static bool is_of_provider(const char *name, void *found) {
+    char profiling[64] = "P";
+    if (found == resolve_in_pinned(name))
+        return true;
+    copy_text(profiling + 1, sizeof profiling - 1, name);
+    void *beneath = resolve_in_pinned(profiling);
+    return beneath && beneath == linker_in_library_of(found, profiling);
 }
 
-any_function resolve_call(unsigned index, bool profiling, const void *caller) {
+/* Of a call site's function: it is not recorded. No address has this bit. */
+#define NOT_RECORDED (1ull << 63)
+
+/* What all callers reach goes into the slot. */
+static uint64_t look_up(any_function *slot, const char *name, const void *caller) {
+    uint32_t doubts = reached_doubts();
+    void *found = find_real(name, caller);
+    bool all = found && !provider.local && found == linker_next(name);
+    bool recorded = found && (all || is_of_provider(name, found));
+    if (recorded && (all || !linker_has_several(name)))
+        reached_set(slot, (any_function)found, doubts);
+    return (uintptr_t)found | (recorded ? 0 : NOT_RECORDED);
+}
+
+any_function resolve_shared(any_function *slot, const char *name, const void *caller, bool *recorded) {
+    uint64_t key = site_key(slot, caller);
+    uint64_t known = (uintptr_t)known_site(key);
+    if (unlikely(!known)) {
+        int saved = lookup_begin();
+        known = look_up(slot, name, caller);
+        absent_release();
+        lookup_end(saved);
+        if (known & ~NOT_RECORDED) /* else a library may still be loaded later */
+            learn_site(key, (any_function)(uintptr_t)known);
+    }
+    *recorded = !(known & NOT_RECORDED);
+    return (any_function)(uintptr_t)(known & ~NOT_RECORDED);
+}
+
+any_function resolve_call(unsigned index, bool profiling, const void *caller, bool *recorded) {
     char name[64] = "P";
     any_function *slot = profiling ? &real_profiling_functions[index] : &real_functions[index];
     any_function found = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+    *recorded = true;
     if (found)
         return found;
     copy_text(name + profiling, sizeof name - 1, commtap_calls[index].name);
-    found = (any_function)resolve_name(name, caller);
-    if (!found)
-        return resolve_absent(name, caller, (any_function)no_provider); /* a library may still be loaded later */
-    __atomic_store_n(slot, found, __ATOMIC_RELEASE);
-    return found;
+    found = resolve_shared(slot, name, caller, recorded);
+    return found ? found : resolve_absent(name, caller, (any_function)no_provider);
 }
 
 /* ---- who calls PMPI_X ------------------------------------------------------------------------ */

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Several libraries in one process define MPI's functions, each for those who are linked to it: a real MPI, another one,
+# a serial solver's stand-in. Everybody reaches the one that it reaches without commtap; one real MPI is recorded.
+# Must not live here: functions that no library has (test_references.py).
+import re
+import subprocess
+
+import pytest
+
+import jobs
+
+FOLDER = jobs.PROGRAMS / "neighbours"
+MPI_NAMES = {"openmpi": "libmpi.so.40", "mpich": "libmpich.so.12"}
+STAND_INS = ["serial", "own"]
+
+
+def alone_and_recorded(where, *command):
+    """What the program prints without commtap, and with it the same."""
+    command = [str(word) for word in command]
+    outcomes = []
+    for preload in ({}, {"LD_PRELOAD": str(jobs.SHIM), "COMMTAP_DIR": str(where)}):
+        environment = {**jobs.clean_environment(), **preload}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+        outcomes.append((done.returncode, done.stdout, done.stderr))
+    assert outcomes[1] == outcomes[0]
+    return outcomes[0]
+
+
+def plugins(where, how, *names):
+    for name in names:
+        if name in MPI_NAMES:
+            jobs.need_mpi(name)
+    return alone_and_recorded(where, FOLDER / "host", how, *[FOLDER / f"{name}.so" for name in names])
+
+
+@pytest.mark.parametrize("how", ["now", "lazy", "opened"])
+@pytest.mark.parametrize("solver", STAND_INS)
+def test_a_stand_in_beside_the_real_mpi(mpi, where, solver, how):
+    if mpi == "openmpi" and how != "opened":
+        pytest.skip("Open MPI makes itself global when it starts: whoever comes later reaches it")
+    code, out, _ = plugins(where, how, mpi, solver)
+    assert code == 0 and "serial 0 101" in out and "serial finalizes" in out and "finalized 0" in out
+    assert "namesake -20.25" in out
+    assert ("101 21.75" in out and "serial barrier 5" in out) == (how != "lazy")
+    assert jobs.seen(jobs.summary(where))["MPI_Allreduce", 8] == 7
+
+
+@pytest.mark.parametrize("how", ["now", "lazy", "opened"])
+@pytest.mark.parametrize("solver", STAND_INS)
+def test_a_stand_in_before_the_real_mpi(mpi, where, solver, how):
+    """The first library with MPI's functions is not the job's MPI for that: the real one is recorded."""
+    if mpi == "openmpi" and how == "lazy":
+        pytest.skip("Open MPI makes itself global when it starts: what is bound afterwards reaches it")
+    code, out, _ = plugins(where, how, solver, mpi)
+    assert code == 0 and "serial 0 101" in out and "serial finalizes" in out and "finalized 0" in out
+    seen = jobs.seen(jobs.summary(where))
+    assert seen["MPI_Allreduce", 8] == 7 and seen["MPI_Barrier", 0] == 1
+
+
+@pytest.mark.parametrize("how", ["now", "opened"])
+def test_two_real_libraries(where, how):
+    """Open MPI makes itself global when it starts: who came before stays bound to his own."""
+    code, out, _ = plugins(where, how, "mpich", "openmpi")
+    assert code == 0
+    assert re.findall(r"(\w+) .*finalized 0", out) == ["MPICH", "Open"]
+    assert jobs.seen(jobs.summary(where))["MPI_Allreduce", 8] == 7
+
+
+@pytest.mark.parametrize("how", ["now", "lazy"])
+def test_nobody_sees_what_is_anothers(mpi, where, how):
+    """A weak reference is no reference to what another plugin brought for itself."""
+    code, out, _ = plugins(where, how, "own", "asking")
+    assert code == 0 and out.count("asking") == 7 and not re.search(r"asking \w+ 1", out)
+    _, out, _ = plugins(where, "opened", mpi, "own", "asking")
+    assert mpi == "openmpi" or not re.search(r"asking \w+ 1", out)
+
+
+def test_unloading_and_loading_again(mpi, where):
+    code, out, _ = alone_and_recorded(where, FOLDER / "host", "again", MPI_NAMES[mpi])
+    if mpi == "mpich":
+        assert code == 0 and out == 2 * "init 0 finalize 0 close 0 still there 0\n"

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Plugins with an MPI of their own each, and the program that loads them (test/e2e/test_neighbours.py).
+
+NEIGHBOURS := $(PROGRAMS)/neighbours
+NEIGHBOUR_CFLAGS := $(PROGRAM_CFLAGS) -O2 -Wno-missing-prototypes
+NEIGHBOUR_LIBRARY := $(NEIGHBOUR_CFLAGS) -fPIC -shared
+
+# The stand-in is called through the linker, as from another file.
+$(NEIGHBOURS)/libserial.so: test/programs/neighbours.c
+	@mkdir -p $(@D)
+	$(CC) $(NEIGHBOUR_LIBRARY) -DSERIAL -Wl,-soname,$(@F) $< -o $@
+$(NEIGHBOURS)/serial.so: test/programs/neighbours.c $(NEIGHBOURS)/libserial.so
+	$(CC) $(NEIGHBOUR_LIBRARY) -DSOLVER $^ -Wl,-rpath,'$$ORIGIN' -o $@
+$(NEIGHBOURS)/own.so: test/programs/neighbours.c
+	@mkdir -p $(@D)
+	$(CC) $(NEIGHBOUR_LIBRARY) -DSOLVER -DSERIAL $< -o $@
+$(NEIGHBOURS)/asking.so: test/programs/neighbours.c
+	@mkdir -p $(@D)
+	$(CC) $(NEIGHBOUR_LIBRARY) -DASKING $< -o $@
+$(NEIGHBOURS)/host: test/programs/neighbours.c
+	@mkdir -p $(@D)
+	$(CC) $(NEIGHBOUR_CFLAGS) $< -o $@ -ldl
+$(MPIS:%=$(NEIGHBOURS)/%.so): $(NEIGHBOURS)/%.so: test/programs/neighbours.c
+	@mkdir -p $(@D)
+	mpicc.$* $(NEIGHBOUR_LIBRARY) -DLIBRARY $< -o $@
+
+.PHONY: programs-neighbours
+programs-neighbours: $(NEIGHBOURS)/host $(NEIGHBOURS)/serial.so $(NEIGHBOURS)/own.so $(NEIGHBOURS)/asking.so $(MPIS:%=$(NEIGHBOURS)/%.so)
+programs: programs-neighbours
