@@ -238,9 +238,11 @@ static bool create_in(struct dumpfile *file, const char *directory, const char *
         return false;
     dumpfile_give_mode(fd, file->mode);
     bool begun = begin_file(file, fd, bytes);
+    int why = errno;
     close(fd);
     if (!begun)
         unlink(file->path);
+    errno = why;
     return begun;
 }
 
@@ -285,22 +287,28 @@ static const char *prepare(char *output, uint32_t mode, bool *full) {
     return access(output, W_OK | X_OK) == 0 ? NULL : "the output directory cannot be written to";
 }
 
-/* Why neither the output directory nor the node took the dump. */
-static const char *why_in_memory(const char *output, bool full) {
+#define KEPT_IN_MEMORY ": it is kept in memory and written at exit; a killed process leaves none"
+
+/* Why neither the output directory nor the node took the dump; `why`: errno of the last try. */
+static const char *why_in_memory(const char *output, bool full, int why) {
+    if (why == EFBIG)
+        return "the limit on the size of files (ulimit -f) is too low for a dump" KEPT_IN_MEMORY;
+    if (why == ENOSYS || why == EPERM)
+        return "the system refuses to set room aside for a dump (fallocate)" KEPT_IN_MEMORY;
     if (!full && !storage_is_mappable(output))
-        return "no dump can be mapped in the output directory's file system, and the node's storage has no room: it is "
-               "kept in memory and written at exit; a killed process leaves none";
-    return "neither the output directory nor the node's storage has room for a dump: it is kept in memory and written "
-           "at exit; a killed process leaves none";
+        return "no dump can be mapped in the output directory's file system, and the node's storage has no "
+               "room" KEPT_IN_MEMORY;
+    return "neither the output directory nor the node's storage has room for a dump" KEPT_IN_MEMORY;
 }
 
 static const char *choose_place(struct dumpfile *file, const char *output, bool full, const char *run_id,
                                 uint64_t unique, uint64_t bytes, const char **note) {
     if (!full && create_in(file, output, run_id, unique, bytes, PLACE_OUTPUT))
         return NULL;
+    errno = 0;
     if (stage(file, run_id, unique, bytes))
         return NULL;
-    *note = why_in_memory(output, full);
+    *note = why_in_memory(output, full, errno);
     return keep_in_memory(file) ? NULL : "no memory for the dump";
 }
 

@@ -155,6 +155,9 @@ def disturb(phase, where, dumps, go):
     if phase == "freed":
         wait_for_growth(dumps)
         free(where)
+    if phase == "emptied":
+        for path in dumps.iterdir():
+            os.truncate(path, 0)
     go.touch()
 
 

@@ -50,6 +50,14 @@ def test_fills_up_while_tables_grow(kind, mpi):
         assert len(run["said"]) == 1 and "commtap-collect" in run["said"][0]
 
 
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_somebody_empties_the_files_of_a_running_job(mpi):
+    """Where dumps are staged nobody writes into what lies in the output directory: nothing is lost."""
+    run = play("overlay", "emptied", mpi)
+    assert {pathlib.Path(name).suffix for name in run["present"]} == {".stub"}
+    assert filesystems.is_whole(run) and run["said"] == []
+
+
 @pytest.mark.parametrize("kind, mpi", zip(filesystems.SHARES_BLOCKS, ("mpich", "openmpi")))
 def test_fills_up_after_a_copy_that_shares_blocks(kind, mpi):
     run = play(kind, "copied", mpi)

@@ -191,6 +191,15 @@ def test_limit_on_the_size_of_files(mpi, where):
     assert done.returncode == 0
 
 
+def test_a_limit_that_leaves_no_room_for_a_dump_is_named(where):
+    """No file at all may be written. MPICH writes none of its own."""
+    jobs.need_mpi("mpich")
+    done = run_alone("mpich", where, stderr=subprocess.PIPE, text=True,
+                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64)))
+    said = [line for line in done.stderr.splitlines() if "kept in memory" in line]
+    assert len(said) == 1 and "limit on the size of files (ulimit -f)" in said[0]
+
+
 def test_nobody_reads_stderr(mpi, where):
     reader, writer = os.pipe()
     os.close(reader)
