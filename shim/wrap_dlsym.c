@@ -88,8 +88,9 @@ static void *answer_hook(const struct hook *hook, void *found, void *next) {
 static void *fail(void *handle, const char *name, const void *caller) {
     absent_prepare();
     bool of_caller = handle == RTLD_DEFAULT || handle == RTLD_NEXT;
+    void *ours = linker_loaded(linker_object_at((const void *)fail)); /* never closed: that would clear the message */
     absent_begin_failing(name, of_caller ? linker_object_at(caller) : linker_object_of_handle(handle));
-    if (linker_dlsym(handle == RTLD_NEXT ? RTLD_DEFAULT : handle, name))
+    if (linker_dlsym(ours ? ours : RTLD_DEFAULT, name))
         linker_next(name); /* leaves a message at least */
     absent_end_failing();
     return NULL;

@@ -21,10 +21,13 @@ $(NEIGHBOURS)/asking.so: test/programs/neighbours.c
 $(NEIGHBOURS)/host: test/programs/neighbours.c
 	@mkdir -p $(@D)
 	$(CC) $(NEIGHBOUR_CFLAGS) $< -o $@ -ldl
+$(NEIGHBOURS)/namesake: test/programs/neighbours.c
+	@mkdir -p $(@D)
+	$(CC) $(NEIGHBOUR_CFLAGS) -DNAMESAKE -rdynamic $< -o $@ -ldl
 $(MPIS:%=$(NEIGHBOURS)/%.so): $(NEIGHBOURS)/%.so: test/programs/neighbours.c
 	@mkdir -p $(@D)
 	mpicc.$* $(NEIGHBOUR_LIBRARY) -DLIBRARY $< -o $@
 
 .PHONY: programs-neighbours
-programs-neighbours: $(NEIGHBOURS)/host $(NEIGHBOURS)/serial.so $(NEIGHBOURS)/own.so $(NEIGHBOURS)/asking.so $(MPIS:%=$(NEIGHBOURS)/%.so)
+programs-neighbours: $(NEIGHBOURS)/host $(NEIGHBOURS)/namesake $(NEIGHBOURS)/serial.so $(NEIGHBOURS)/own.so $(NEIGHBOURS)/asking.so $(MPIS:%=$(NEIGHBOURS)/%.so)
 programs: programs-neighbours

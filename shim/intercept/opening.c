@@ -84,13 +84,13 @@ struct group {
     const char *name, *proof; /* what is referred to; what a library of that interface has in any case */
     uint32_t hash;
     const void *provider;
-    size_t index;          /* of the object that is visited */
-    bool passed;           /* the objects that are visited are new ones */
-    bool refers, weak;     /* one of them refers to the name; weakly */
-    bool relocating;       /* one of them is not relocated yet */
+    size_t index;      /* of the object that is visited */
+    bool passed;       /* the objects that are visited are new ones */
+    bool refers, weak; /* one of them refers to the name; weakly */
+    bool relocating;   /* one of them is not relocated yet */
     bool grown;
     bool sees_provider;
-    bool proven;           /* the definition is of a library of that interface */
+    bool proven; /* the definition is of a library of that interface */
     unsigned definitions;
     void *definition;
     const char *needed;

@@ -32,8 +32,8 @@ enum opening_sight {
  * recorded, NULL while none is known. `stranger` becomes the one definition. */
 enum opening_sight opening_look(const char *name, const void *provider, void **stranger);
 
-/* References bound before, of the object at `index` in the linker's list, which `inside` lies in: what it sees under the
- * name where that is one definition only, of a library that is not recorded; else NULL. */
+/* References bound before, of the object at `index` in the linker's list, which `inside` lies in: what it sees under
+ * the name where that is one definition only, of a library that is not recorded; else NULL. */
 void *opening_stranger_to(size_t index, const void *inside, const char *name, const void *provider);
 
 #endif

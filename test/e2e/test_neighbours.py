@@ -80,3 +80,9 @@ def test_unloading_and_loading_again(mpi, where):
     code, out, _ = alone_and_recorded(where, FOLDER / "host", "again", MPI_NAMES[mpi])
     if mpi == "mpich":
         assert code == 0 and out == 2 * "init 0 finalize 0 close 0 still there 0\n"
+
+
+def test_the_next_of_what_only_the_program_has(where):
+    """The message of a look-up that finds nothing names the program, as ever."""
+    code, out, _ = alone_and_recorded(where, FOLDER / "namesake")
+    assert code == 0 and out.startswith("0 ") and "undefined symbol: MPI_Send_c" in out

@@ -3,7 +3,8 @@
  * Plugins, each loaded RTLD_LOCAL with an MPI of its own beneath, as Python loads its extensions: a real MPI, another
  * one, or the stand-in for MPI that serial solvers bring along.
  * Lives here: the loading program, with -DLIBRARY the plugin of a real MPI, with -DSOLVER the serial one, with -DSERIAL
- * the stand-in (in a library of its own, or within the solver), with -DASKING a plugin that refers weakly and has none.
+ * the stand-in (in a library of its own, or within the solver), with -DASKING a plugin that refers weakly and has none,
+ * with -DNAMESAKE a program that has one function of that name itself.
  * Must not live here: what is said of a recorded call.
  *
  *   neighbours [now|lazy|opened] PLUGIN.so ...   each is loaded, started and then ended in this order; all are loaded
@@ -139,6 +140,19 @@ int barrier(int now) {
 
 int end(int now) {
     return 0 * now;
+}
+#elif defined(NAMESAKE)
+#include <dlfcn.h>
+
+int MPI_Send_c(void);
+int MPI_Send_c(void) {
+    return 5;
+}
+
+int main(void) {
+    int found = dlsym(RTLD_NEXT, "MPI_Send_c") != NULL;
+    printf("%d %s %d\n", found, dlerror(), MPI_Send_c());
+    return 0;
 }
 #else
 #include <dlfcn.h>
