@@ -147,7 +147,7 @@ static void files_of_others_stay(void **state) {
     assert_false(database_create(&database, directory, true));
     assert_non_null(strstr(database.reason, "plain file"));
     database_close(&database);
-    assert_false(database_create(&database, "/nonexistent/job.db", true));
+    assert_false(database_create(&database, "/proc/nonexistent/job.db", true));
     assert_non_null(strstr(database.reason, "No such file"));
     database_close(&database);
 }

@@ -228,7 +228,7 @@ static void a_full_disk_fails(void **state) {
 
 static void a_file_that_cannot_be_made_fails(void **state) {
     (void)state;
-    char *words[] = {"a", "-o", "/nonexistent/file", NULL};
+    char *words[] = {"a", "-o", "/proc/nonexistent/file", NULL};
     struct output output;
     assert_int_equal(parse(&command, words), EXIT_FINE);
     assert_int_equal(output_open(&output, &options), EXIT_OUTPUT);
