@@ -46,6 +46,7 @@ static void make_group(struct hand_group *group) {
     group->analysis = (struct straggler_analysis){.clock = &group->clock,
                                                   .directory = &group->directory,
                                                   .window_ns = WINDOW,
+                                                  .class_of = group->class_of,
                                                   .times = group->times,
                                                   .ranks = group->ranks,
                                                   .leads = group->leads,
