@@ -108,7 +108,7 @@ static void *answer(void *handle, void *found, const char *name, const void *cal
             found = nccl_answer((unsigned)target.row, handle, found, next);
         else if (name[0] == 'M')
             found = answer_foreign(handle, found, next, name, caller);
-        else if (name[0] != 'P')
+        else if (target.hook && name[0] != 'P')
             found = answer_hook(target.hook, found, next);
     }
     linker_dlerror();
