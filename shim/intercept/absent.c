@@ -255,7 +255,8 @@ static int release_in_object(struct dl_phdr_info *info, size_t size, void *data)
 void absent_release(void) {
     static bool busy;
     struct release release = {0, __atomic_load_n(&reached_provider, __ATOMIC_ACQUIRE)};
-    if (!release.provider || !linker_has_several("MPI_Init") || __atomic_exchange_n(&busy, true, __ATOMIC_ACQUIRE))
+    if (!release.provider || !linker_has_several("MPI_Init") || opening_all_see_global() ||
+        __atomic_exchange_n(&busy, true, __ATOMIC_ACQUIRE))
         return;
     linker_iterate(release_in_object, &release);
     __atomic_store_n(&busy, false, __ATOMIC_RELEASE);

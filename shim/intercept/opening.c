@@ -79,6 +79,13 @@ void opening_ends(void) {
     last_before = 0;
 }
 
+bool opening_all_see_global(void) {
+    if (__atomic_load_n(&global_mpi.scope, __ATOMIC_ACQUIRE) == NOT_KNOWN)
+        look_at_global_scope(0);
+    return __atomic_load_n(&global_mpi.scope, __ATOMIC_ACQUIRE) == HAS_ONE &&
+           !__atomic_load_n(&global_mpi.since, __ATOMIC_ACQUIRE);
+}
+
 #define OBJECTS 1024u
 struct group {
     const char *name, *proof; /* what is referred to; what a library of that interface has in any case */

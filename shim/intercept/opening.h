@@ -21,6 +21,10 @@ void opening_ends(void);
  * references are bound to what it is linked to itself. */
 bool opening_precedes_global(const void *caller);
 
+/* Has the global scope had an MPI from the start? Then all objects see that one, or the tool's that stands before it.
+ * Not while the linker's list is gone through: it looks a name up. */
+bool opening_all_see_global(void);
+
 /* How a reference of objects that just come is to be bound. */
 enum opening_sight {
     OPENING_NOTHING,  /* no such reference, or in doubt */
