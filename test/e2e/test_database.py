@@ -28,9 +28,9 @@ def export(where, path, *words, **how):
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory):
     """Dumps of a job of collectives and one of messages, and a database of each."""
-    if "sqlite" in jobs.commtap("export", "--format", "sqlite", "-o", "/nonexistent/x", "/nonexistent", codes=(3, 4)).stderr:
-        pytest.skip("this commtap was built without SQLite")
     base = tmp_path_factory.mktemp("database")
+    if "sqlite" in export(base / "no-dumps", base / "no.db", codes=(3, 4)).stderr:
+        pytest.skip("this commtap was built without SQLite")
     jobs.run("openmpi", 3, [jobs.program("openmpi", "train"), "--steps", "40", "--slow-rank", "1", "--slow-ms", "3"],
              base / "train")
     jobs.run("openmpi", 4, [jobs.program("openmpi", "exchange"), "ring", "20"], base / "ring")
