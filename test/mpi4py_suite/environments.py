@@ -54,6 +54,8 @@ INTEL_SETTINGS = (
     ("I_MPI_FABRICS", "shm:ofi"),
     ("I_MPI_OFI_LIBRARY", str(HOME / "mpich-5/lib/mpich/libfabric.so.1")),
     ("FI_PROVIDER", "tcp"),
+    # More ranks than cores: they spin for minutes per suite otherwise.
+    ("I_MPI_THREAD_YIELD", "2"),
 )
 
 
