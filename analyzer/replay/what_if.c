@@ -339,7 +339,7 @@ static void scale_part(struct mending *m, struct usual_work *usual, size_t dump,
 static void mend_part(struct mending *m, struct usual_work *usual, const struct work_stretch *stretch, size_t from,
                       size_t to) {
     int64_t saved = stretch->own_ns - stretch->usual_ns;
-    int64_t excess = saved > 0 ? usual_work_excess(usual, from, to) : 0;
+    int64_t excess = saved > 0 && !stretch->alone ? usual_work_excess(usual, from, to) : 0;
     if (excess > stretch->own_ns) /* wrong clocks make work negative */
         excess = 0;
     double share = excess > saved ? (double)saved / (double)excess : 1;

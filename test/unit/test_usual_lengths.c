@@ -80,6 +80,67 @@ static void ranks_without_the_same_shapes_are_compared_by_length(void **state) {
     assert_int_equal(mended(90), 20 * 80);
 }
 
+/* Stages of a pipeline: nobody has another's shapes. The slow one, all of whose work takes twice as long, does most of
+ * it in one part of two, the others do as much in each. `rare`: of its parts of each kind so many have a shape of their
+ * own, `common`: so many the shape of another rank. */
+static void add_stages(int parts, int rare, int common) {
+    count = 0;
+    for (uint32_t r = 0; r < RANKS; r++)
+        for (int i = 0; i < parts; i++)
+            for (uint32_t kind = 0; kind < 2; kind++) {
+                uint32_t own = 16 * r + kind, odd = (uint32_t)(1000 + 2 * i) + kind;
+                bool slow = r == SLOW;
+                add(r, slow && i < rare ? odd : slow && i < rare + common ? kind : own, slow ? kind ? 100 : 20 : 30, 0);
+            }
+}
+
+static bool keeps_its_ways(void) {
+    match();
+    int64_t parts = (int64_t)count / RANKS / 2;
+    return mended(20) == 10 * parts && mended(100) == 50 * parts;
+}
+
+/* How long one part of a stage is beside another is its own. */
+static void who_does_other_things_keeps_how_its_work_is_spread(void **state) {
+    (void)state;
+    add_stages(20, 0, 0);
+    assert_true(keeps_its_ways());
+    for (size_t i = 0; i < count; i++)
+        assert_true(stretches[i].alone);
+}
+
+/* That takes eight parts of a shape, of which one in eight may be rarer, and one in eight somebody else's. */
+static void other_things_are_those_that_come_again_and_nobody_else_does(void **state) {
+    (void)state;
+    add_stages(9, 0, 0);
+    assert_true(keeps_its_ways());
+    add_stages(6, 0, 0);
+    assert_false(keeps_its_ways());
+    add_stages(100, 9, 0);
+    match();
+    assert_true(stretches[0].alone);
+    add_stages(100, 17, 0);
+    match();
+    assert_false(stretches[0].alone);
+    add_stages(100, 0, 9);
+    assert_true(keeps_its_ways());
+    add_stages(100, 0, 17);
+    assert_false(keeps_its_ways());
+}
+
+/* Now and then such a rank is slow: the parts that are not usual for it come down to what is unusual for others. */
+static void who_does_other_things_is_slow_now_and_then(void **state) {
+    (void)state;
+    add_stages(100, 0, 0);
+    for (size_t i = 0, n = 0; i < count; i++)
+        if (stretches[i].dump == SLOW)
+            stretches[i].own_ns = n++ % 20 == 0 ? 500 : stretches[i].own_ns / 2;
+    match();
+    assert_int_equal(mended(500), 10 * 10);
+    assert_int_equal(mended(10), 90 * 10);
+    assert_int_equal(mended(50), 100 * 50);
+}
+
 /* Peers that waited may have worked meanwhile: up to that nobody is slower than they, and beyond it by the rest. */
 static void work_that_a_wait_hides_is_no_less_than_others_do(void **state) {
     (void)state;
@@ -110,6 +171,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_are_compared_with_their_like),
         cmocka_unit_test(ranks_without_the_same_shapes_are_compared_by_length),
+        cmocka_unit_test(who_does_other_things_keeps_how_its_work_is_spread),
+        cmocka_unit_test(other_things_are_those_that_come_again_and_nobody_else_does),
+        cmocka_unit_test(who_does_other_things_is_slow_now_and_then),
         cmocka_unit_test(work_that_a_wait_hides_is_no_less_than_others_do),
         cmocka_unit_test(who_has_no_peers_stays_as_it_is),
     };
