@@ -129,17 +129,18 @@ static void *finds_nothing(void) {
     return NULL;
 }
 
-/* RTLD_NEXT must be looked up for the true caller, so it is never answered from here; but a program's "next" may be
- * ourselves, and where nothing stands behind us the truth is that there is none. */
-static bool stands_alone(const char *name) {
-    return is_hooked(name) && !linker_next(name) && !resolve_in_pinned(name);
+/* RTLD_NEXT must be looked up for the true caller, so it is never answered from here; but what comes next after the
+ * program, or after a tool before us, may be ourselves, and where nothing stands behind us the truth is that there is
+ * none. */
+static bool is_last(const char *name, const void *caller) {
+    return is_hooked(name) && linker_is_next_to(caller, name) && !linker_next(name);
 }
 
 __attribute__((visibility("hidden"), used)) void *choose_dlsym(void *handle, const char *name, uintptr_t a3,
                                                                const void *caller) {
     (void)a3;
     opening_ends();
-    if (handle == RTLD_NEXT && stands_alone(name))
+    if (handle == RTLD_NEXT && is_last(name, caller))
         fail(handle, name, caller);
     else if (handle != RTLD_NEXT && is_hooked(name))
         return (void *)hooked_dlsym;

@@ -75,7 +75,7 @@ static void begin_library(bool with_world, uintptr_t session) {
         return;
     }
     library_generation = recorder.generation;
-    if (!mpi_library_resolve(NULL) || !mpi_abi_detect()) {
+    if (!mpi_library_resolve() || !mpi_abi_detect()) {
         recorder_switch_off("this MPI library is not one commtap knows; nothing is recorded");
         return;
     }
@@ -126,7 +126,7 @@ static void init_after(struct call_frame *f) {
     int world = 0;
     if (f->failed)
         return;
-    if (!mpi_library_resolve(NULL) || mpi_library.Initialized(&world) != 0)
+    if (!mpi_library_resolve() || mpi_library.Initialized(&world) != 0)
         world = 0;
     begin_library(world, f->call->output ? argument(f, f->call->output) : 0);
     if (*recorder_armed)

@@ -7,8 +7,10 @@
 #include "shim/base/linker.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "shim/base/elf_symbol.h"
 #include "shim/base/os.h"
@@ -137,8 +139,23 @@ void *linker_next(const char *name) {
     return linker_dlsym(RTLD_NEXT, name);
 }
 
+/* Opening a library that the process starts with runs its constructors, and those of what it needs, before their turn:
+ * the C library's own would begin without arguments and environment. It has not begun as long as it has neither. */
+extern char **environ __attribute__((weak)); /* weak: of no address while this library is not relocated itself */
+extern char *program_invocation_name __attribute__((weak));
+
+static bool libc_has_begun(void) {
+    static bool begun;
+    if (likely(__atomic_load_n(&begun, __ATOMIC_RELAXED)))
+        return true;
+    if (!&environ || !&program_invocation_name || (!environ && !*program_invocation_name))
+        return false;
+    __atomic_store_n(&begun, true, __ATOMIC_RELAXED);
+    return true;
+}
+
 void *linker_loaded(const char *path) {
-    return linker_dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    return libc_has_begun() ? linker_dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
 }
 
 static void *in_handle(void *handle, const char *name) {
@@ -240,6 +257,68 @@ bool linker_has_several(const char *name) {
 
 void *linker_symbol_in_libc(const char *name) {
     return search_for(name, is_in_libc).found;
+}
+
+/* ---- one object among the others ------------------------------------------------------------- */
+
+struct reference {
+    uintptr_t address; /* in the object that is looked for */
+    const char *prefix;
+    bool found;
+};
+
+bool linker_contains(const struct dl_phdr_info *object, uintptr_t address) {
+    for (int i = 0; i < object->dlpi_phnum; i++)
+        if (object->dlpi_phdr[i].p_type == PT_LOAD &&
+            address - (object->dlpi_addr + object->dlpi_phdr[i].p_vaddr) < object->dlpi_phdr[i].p_memsz)
+            return true;
+    return false;
+}
+
+static int look_for_reference(struct dl_phdr_info *info, size_t size, void *data) {
+    struct reference *wanted = data;
+    struct elf_tables tables;
+    (void)size;
+    if (!linker_contains(info, wanted->address))
+        return 0;
+    size_t count = elf_tables(info, &tables) ? elf_symbol_count(&tables) : 0;
+    for (size_t i = 1; i < count; i++)
+        wanted->found |= tables.symbols[i].st_shndx == SHN_UNDEF &&
+                         !strncmp(tables.strings + tables.symbols[i].st_name, wanted->prefix, strlen(wanted->prefix));
+    return 1;
+}
+
+bool linker_refers_to(const void *address, const char *prefix) {
+    struct reference wanted = {(uintptr_t)address, prefix, false};
+    linker_iterate(look_for_reference, &wanted);
+    return wanted.found;
+}
+
+struct next {
+    uintptr_t address;
+    const char *name;
+    uint32_t hash;
+    bool passed, ours;
+};
+
+static int look_for_next(struct dl_phdr_info *info, size_t size, void *data) {
+    struct next *next = data;
+    struct elf_tables tables;
+    (void)size;
+    if (info->dlpi_addr == (uintptr_t)__ehdr_start) {
+        next->ours = next->passed;
+        return 1;
+    }
+    if (next->passed)
+        return elf_tables(info, &tables) && elf_definition(&tables, next->name, next->hash);
+    next->passed = linker_contains(info, next->address);
+    return 0;
+}
+
+bool linker_is_next_to(const void *address, const char *name) {
+    struct next next = {(uintptr_t)address, name, elf_hash(name), false, false};
+    linker_iterate(look_for_next, &next);
+    return next.ours;
 }
 
 /* ---- our own calls --------------------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "shim/base/elf_symbol.h"
 
@@ -28,7 +29,8 @@ int linker_iterate(int (*callback)(struct dl_phdr_info *, size_t, void *), void 
 /* The next definition behind this library in link order: RTLD_NEXT means the one behind the caller, which is us. */
 void *linker_next(const char *name);
 
-/* A handle of a library that is loaded already, which then stays loaded until it is closed; else NULL. */
+/* A handle of a library that is loaded already, which then stays loaded until it is closed; else NULL. So are all
+ * before the C library has begun. */
 void *linker_loaded(const char *path);
 
 /* What a loaded library, by its path, finds under a name, itself and all it depends on; never ours. It stays loaded no
@@ -47,6 +49,16 @@ void *linker_dlvsym_address(void);
 
 /* Does the address lie in this library? */
 bool linker_is_ours(const void *address);
+
+/* Does the address lie in that object? */
+bool linker_contains(const struct dl_phdr_info *object, uintptr_t address);
+
+/* Does the object that the address lies in refer to functions of others whose names begin with `prefix`? */
+bool linker_refers_to(const void *address, const char *prefix);
+
+/* Is this library the first that has the name behind the object that the address lies in, among those that the process
+ * starts with? They stand in the linker's list in link order, and before those that are loaded later. */
+bool linker_is_next_to(const void *address, const char *name);
 
 /* Does the file name of a library's path begin with one of `names`? Each of these ends with a zero, and so does their
  * list: a table of pointers would be relocated in every process. */

@@ -52,18 +52,10 @@ struct order {
     bool caller_seen, since_seen;
 };
 
-static bool contains(const struct dl_phdr_info *info, uintptr_t address) {
-    for (int i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_LOAD &&
-            address - (info->dlpi_addr + info->dlpi_phdr[i].p_vaddr) < info->dlpi_phdr[i].p_memsz)
-            return true;
-    return false;
-}
-
 static int compare(struct dl_phdr_info *info, size_t size, void *data) {
     struct order *order = data;
     (void)size;
-    order->caller_seen |= contains(info, order->caller);
+    order->caller_seen |= linker_contains(info, order->caller);
     order->since_seen |= (uintptr_t)info->dlpi_phdr == order->since;
     return order->since_seen;
 }
@@ -181,7 +173,7 @@ static int add_needed(struct dl_phdr_info *info, size_t size, void *data) {
 
 static void note_definition(struct group *group, const struct dl_phdr_info *info, const struct elf_tables *object) {
     const ElfW(Sym) *symbol = elf_definition(object, group->name, group->hash);
-    group->sees_provider |= group->provider && contains(info, (uintptr_t)group->provider);
+    group->sees_provider |= group->provider && linker_contains(info, (uintptr_t)group->provider);
     if (!symbol || object->base == linker_own_tables()->base)
         return;
     group->definitions++;

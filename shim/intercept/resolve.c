@@ -34,16 +34,25 @@ static bool is_in_our_name_space(const char *path) {
     return handle != NULL;
 }
 
+/* What every MPI has, and no stand-in for one. */
+static const char proof[] = "PMPI_Comm_group";
+
 /* A stand-in for MPI, as serial solvers bring one, has hardly more than its name: the job's MPI may be another. */
 static bool is_stand_in(const void *function, void *handle) {
-    static const char name[] = "PMPI_Comm_group";
-    return !linker_in_library_of(function, name) && !(handle && linker_dlsym(handle, name));
+    return !linker_in_library_of(function, proof) && !(handle && linker_dlsym(handle, proof));
+}
+
+/* In the global scope there are tools, too, whose functions go on to an MPI that they need not be linked to: by its
+ * profiling names, or by looking it up. */
+static bool is_global_stand_in(const void *function) {
+    return is_stand_in(function, NULL) && !linker_refers_to(function, "PMPI_") &&
+           !linker_refers_to(function, "dlsym") && !linker_refers_to(function, "dlvsym");
 }
 
 static void pin_provider(const void *function, void *handle, bool local) {
     Dl_info info;
     if (resolve_has_provider() || !linker_dladdr(function, &info) || !info.dli_fname ||
-        (local && is_stand_in(function, handle)))
+        (local ? is_stand_in(function, handle) : is_global_stand_in(function)))
         return;
     copy_text(provider.path, sizeof provider.path, info.dli_fname);
     provider.handle = is_in_our_name_space(info.dli_fname) ? NULL : handle;
@@ -199,11 +208,22 @@ any_function resolve_hook(const struct hook *hook, const void *caller) {
     return found;
 }
 
+/* Behind a tool that is not linked to it the MPI is what the global scope has. Else what the MPI lacks is not looked
+ * for elsewhere: another MPI may have it. */
 void *resolve_in_provider(const char *name) {
     int saved = lookup_begin();
-    void *pinned = resolve_in_pinned(name), *global = provider.local && pinned ? NULL : linker_in_global_scope(name);
+    void *pinned = resolve_in_pinned(name);
+    bool lacks = !pinned && resolve_in_pinned(proof);
+    void *global = lacks || (pinned && provider.local) ? NULL : linker_in_global_scope(name);
     lookup_end(saved);
     return global ? global : pinned;
+}
+
+void *resolve_in_job_mpi(const char *name) {
+    int saved = lookup_begin();
+    void *found = resolve_in_pinned(proof) && !resolve_in_pinned(name) ? NULL : find_real(name, NULL);
+    lookup_end(saved);
+    return found;
 }
 
 const char *resolve_provider_path(void) {
@@ -238,7 +258,7 @@ static uint64_t look_up(any_function *slot, const char *name, const void *caller
     uint32_t doubts = reached_doubts();
     void *found = find_real(name, caller);
     bool all = found && !provider.local && found == linker_next(name);
-    bool recorded = found && (all || is_of_provider(name, found));
+    bool recorded = found && (all ? !is_global_stand_in(found) : is_of_provider(name, found));
     if (recorded && (all || !linker_has_several(name)))
         reached_set(slot, (any_function)found, doubts);
     return (uintptr_t)found | (recorded ? 0 : NOT_RECORDED);

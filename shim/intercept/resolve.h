@@ -30,6 +30,9 @@ any_function resolve_absent(const char *name, const void *caller, any_function e
 /* Our own need of a function, by name; NULL when nothing provides it. */
 void *resolve_name(const char *name, const void *caller);
 
+/* The same where only what the job's MPI has will do. */
+void *resolve_in_job_mpi(const char *name);
+
 /* ---- functions without a row in calls.def ----------------------------------------------------- */
 
 /* The real function of a hook for a call from `caller` that came in by the wrapper: the next definer in link order,

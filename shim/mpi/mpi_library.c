@@ -6,8 +6,8 @@
 
 struct mpi_library mpi_library;
 
-bool mpi_library_resolve(const void *caller) {
-#define X(name, parameters) mpi_library.name = (int(*) parameters)resolve_name("PMPI_" #name, caller);
+bool mpi_library_resolve(void) {
+#define X(name, parameters) mpi_library.name = (int(*) parameters)resolve_in_job_mpi("PMPI_" #name);
     MPI_LIBRARY_FUNCTIONS(X)
 #undef X
     return mpi_library.Initialized && mpi_library.Comm_size && mpi_library.Comm_rank && mpi_library.Comm_group &&

@@ -53,7 +53,7 @@ struct mpi_library {
 extern struct mpi_library mpi_library;
 
 /* Resolves them all. False when one that every MPI has is missing. */
-bool mpi_library_resolve(const void *caller);
+bool mpi_library_resolve(void);
 
 /* Did the library refuse a call that returned `code` for its arguments, so that no other rank noticed it? Other errors,
  * such as a truncated message, befall calls that did communicate. */

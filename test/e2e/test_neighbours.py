@@ -67,6 +67,35 @@ def test_two_real_libraries(where, how):
     assert jobs.seen(jobs.summary(where))["MPI_Allreduce", 8] == 7
 
 
+def test_a_stand_in_that_all_reach(mpi, where):
+    """Linked before the real MPI: its calls are not the real one's, which nobody initializes."""
+    code, out, _ = alone_and_recorded(where, FOLDER / f"serial-before-{mpi}")
+    assert code == 0 and out.splitlines() == ["serial 0 101 0", "serial barrier 5", "serial finalizes"]
+    assert not where.exists()
+
+
+@pytest.mark.parametrize("first, second", [("openmpi", "mpich"), ("mpich", "openmpi")])
+def test_a_program_linked_to_two(where, first, second):
+    """Recorded with what the first one means by a handle."""
+    jobs.need_mpi(first)
+    jobs.need_mpi(second)
+    code, out, _ = alone_and_recorded(where, FOLDER / f"{first}-before-{second}")
+    assert code == 0 and re.findall(r"(\w+) .*finalized 0", out) == [{"mpich": "MPICH", "openmpi": "Open"}[first]]
+    seen = jobs.seen(jobs.summary(where))
+    assert seen["MPI_Allreduce", 8] == 7 and seen["MPI_Barrier", 0] == 1
+
+
+@pytest.mark.parametrize("how", ["now", "lazy"])
+def test_what_comes_next_behind_a_plugin(mpi, where, how):
+    _, out, _ = plugins(where, how, mpi)
+    assert re.search(r"next 1$", out, re.MULTILINE)
+
+
+def test_a_look_up_before_the_c_library_has_begun(where):
+    code, out, _ = alone_and_recorded(where, FOLDER / "environment", "last")
+    assert code == 3 and out.startswith("1 /") and out.endswith(" last\n")
+
+
 @pytest.mark.parametrize("how", ["now", "lazy"])
 def test_nobody_sees_what_is_anothers(mpi, where, how):
     """A weak reference is no reference to what another plugin brought for itself."""

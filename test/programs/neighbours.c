@@ -4,7 +4,9 @@
  * one, or the stand-in for MPI that serial solvers bring along.
  * Lives here: the loading program, with -DLIBRARY the plugin of a real MPI, with -DSOLVER the serial one, with -DSERIAL
  * the stand-in (in a library of its own, or within the solver), with -DASKING a plugin that refers weakly and has none,
- * with -DNAMESAKE a program that has one function of that name itself.
+ * with -DNAMESAKE a program that has one function of that name itself, with -DPROGRAM a program of what else would be a
+ * plugin, with -DEARLY a library whose constructor looks a function up before the C library has begun, with
+ * -DENVIRONMENT a program that counts what its environment holds.
  * Must not live here: what is said of a recorded call.
  *
  *   neighbours [now|lazy|opened] PLUGIN.so ...   each is loaded, started and then ended in this order; all are loaded
@@ -14,8 +16,8 @@
 #include <stdio.h>
 
 #if defined(LIBRARY)
+#include <dlfcn.h>
 #include <mpi.h>
-
 #include <string.h>
 
 int begin(int now), end(int now), barrier(int now);
@@ -35,6 +37,7 @@ int begin(int now) {
     double one = 1, sum = 0;
     MPI_Initialized(&flag);
     say("initialized", flag);
+    say("next", dlsym(RTLD_NEXT, "MPI_Allreduce") != NULL);
     MPI_Init(NULL, NULL);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     for (int i = 0; i < 7; i++)
@@ -118,6 +121,26 @@ int end(int now) {
     return MPI_Finalize();
 }
 #endif
+#elif defined(EARLY)
+#include <dlfcn.h>
+
+void *volatile found_early;
+
+__attribute__((constructor)) static void look(void) {
+    found_early = dlsym(RTLD_DEFAULT, "MPI_Init");
+    found_early = dlsym(RTLD_DEFAULT, "ncclAllReduce");
+}
+#elif defined(ENVIRONMENT)
+#include <stdlib.h>
+#include <unistd.h>
+
+int main(int argc, char **argv) {
+    int count = 0;
+    while (environ && environ[count])
+        count++;
+    printf("%d %s %s\n", count > 1, getenv("PATH"), argv[argc - 1]);
+    return system("exit 3") >> 8;
+}
 #elif defined(ASKING)
 #define NAMES(X)                                                                                                       \
     X(MPI_Send) X(MPI_Comm_get_parent) X(PMPI_Send) X(MPI_Initialized) X(MPI_Send_c) X(ncclCommGrow) X(ncclAllReduce)
@@ -208,5 +231,11 @@ int main(int argc, char **argv) {
     for (int i = 2; i < argc && i < 10; i++)
         call_namesake(plugins[i - 2]);
     return failed;
+}
+#endif
+
+#ifdef PROGRAM
+int main(void) {
+    return begin(0) | barrier(1) | end(1);
 }
 #endif
