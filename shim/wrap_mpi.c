@@ -28,6 +28,11 @@
 
 static uint32_t library_generation; /* activation for which the library was asked for its world */
 static bool finalized;
+/* Calls of PMPI_X by the program, or a tool, before anything was recorded. */
+static struct {
+    uint64_t calls;
+    uint32_t first; /* an id of calls.def */
+} unseen_before;
 static bool sessions_only; /* no MPI_Init: the last session's end is the job's */
 
 /* The first line of what the library says of itself; the longest there is are MPICH's 8192 bytes. */
@@ -92,6 +97,8 @@ static void begin_library(bool with_world, uintptr_t session) {
     copy_text(recorder.header->library, sizeof recorder.header->library, resolve_provider_path());
     note_library_version();
     recorder.header->mpi_family = mpi_abi.family;
+    recorder.header->unseen_calls = unseen_before.calls;
+    recorder.header->unseen_call = unseen_before.first;
     activation_share_quota();
     recorder.header->initialised_ticks = ticks();
     __atomic_fetch_or(&recorder.header->state, STATE_INITIALISED | (recorder.multithreaded ? STATE_THREAD_MULTIPLE : 0),
@@ -133,22 +140,29 @@ static void init_after(struct call_frame *f) {
         emit_call(f);
 }
 
-static void finalize_before(struct call_frame *f) {
-    (void)f;
+static void begin_finalize(void) {
     recorder.header->finalise_ticks = ticks();
     __atomic_fetch_or(&recorder.header->state, STATE_FINALISING, __ATOMIC_RELEASE);
     mpi_communicators_end();
     anchors_take(&recorder.anchors);
 }
 
-static void finalize_after(struct call_frame *f) {
-    emit_call(f);
-    if (f->failed)
-        return;
+static void end_finalize(uint64_t at) {
     recorder.ready = false;
-    recorder.header->finalised_ticks = f->t1;
+    recorder.header->finalised_ticks = at;
     __atomic_fetch_or(&recorder.header->state, STATE_FINALISED, __ATOMIC_RELEASE);
     finalized = true;
+}
+
+static void finalize_before(struct call_frame *f) {
+    (void)f;
+    begin_finalize();
+}
+
+static void finalize_after(struct call_frame *f) {
+    emit_call(f);
+    if (!f->failed)
+        end_finalize(f->t1);
 }
 
 static void session_finalize_before(struct call_frame *f) {
@@ -387,21 +401,40 @@ MPI_HANDLERS(X)
         leave_##kind(&f.call, result);                                                                                 \
     return result;
 
+static void note_unseen(uint64_t *calls, uint32_t *first, unsigned index) {
+    if (__atomic_fetch_add(calls, 1, __ATOMIC_RELAXED) == 0)
+        *first = rows[index].id;
+}
+
 /* A call of PMPI_X that no MPI_X of ours has seen: the program, or a tool in front of us, has an MPI_X of its own. It
  * is not recorded, for the tool may make of it what it likes, but counted; what the library calls within is part of it.
  * `frame`, `sp`: the wrapper's own; `owner`, in its frame, is set to the thread whose call it is then. */
 static __attribute__((noinline)) void unseen_begin(unsigned index, enum resolved_caller caller, const uintptr_t *frame,
                                                    uintptr_t sp, struct thread **owner) {
     struct thread *self = current_thread();
-    if (!self || !recorder.ready || caller != CALLER_OTHER || __atomic_load_n(&recorder.paused, __ATOMIC_RELAXED) ||
-        (sp < self->outer && thread_is_within_call(self, sp)))
+    if (caller != CALLER_OTHER || (self && sp < self->outer && thread_is_within_call(self, sp)))
         return;
-    if (__atomic_fetch_add(&recorder.header->unseen_calls, 1, __ATOMIC_RELAXED) == 0)
-        recorder.header->unseen_call = rows[index].id;
+    if (!self || !recorder.ready) {
+        note_unseen(&unseen_before.calls, &unseen_before.first, index);
+        return;
+    }
+    bool paused = __atomic_load_n(&recorder.paused, __ATOMIC_RELAXED) != 0;
+    if (paused && rows[index].kind != KIND_FINALIZE)
+        return;
+    if (!paused)
+        note_unseen(&recorder.header->unseen_calls, &recorder.header->unseen_call, index);
     *owner = self;
     self->outer = sp;
     self->outer_owner = owner;
     self->outer_return = frame[1];
+    if (rows[index].kind == KIND_FINALIZE)
+        begin_finalize();
+}
+
+static __attribute__((noinline)) void unseen_end(unsigned index, uintptr_t result, struct thread *owner) {
+    owner->outer = 0;
+    if (rows[index].kind == KIND_FINALIZE && (int)result == 0)
+        end_finalize(ticks());
 }
 
 /* PMPI_X: what a Fortran binding calls for its program is recorded, all else goes straight through. */
@@ -422,7 +455,7 @@ static __attribute__((noinline)) void unseen_begin(unsigned index, enum resolved
             unseen_begin(INDEX_##name, caller, __builtin_frame_address(0), (uintptr_t)__builtin_dwarf_cfa(), &owner);  \
         uintptr_t result = real(A##arity);                                                                             \
         if (owner)                                                                                                     \
-            owner->outer = 0;                                                                                          \
+            unseen_end(INDEX_##name, result, owner);                                                                   \
         return result;                                                                                                 \
     }
 #define NCCL(...)
