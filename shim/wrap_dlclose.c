@@ -9,6 +9,7 @@
 
 #include "shim/base/lookup.h"
 #include "shim/base/unloads.h"
+#include "shim/intercept/dependents.h"
 #include "shim/intercept/reached.h"
 
 __attribute__((visibility("default"))) int dlclose(void *handle) {
@@ -18,8 +19,11 @@ __attribute__((visibility("default"))) int dlclose(void *handle) {
         found = (int (*)(void *))lookup_next("dlclose");
         __atomic_store_n(&real, found, __ATOMIC_RELAXED);
     }
+    dependents_keep();
     int result = found ? found(handle) : -1;
     unloads_look();
+    if (dependents_release())
+        unloads_look();
     reached_look();
     return result;
 }

@@ -13,6 +13,7 @@
 #include "shim/base/tail_jump.h"
 #include "shim/base/unloads.h"
 #include "shim/intercept/absent.h"
+#include "shim/intercept/dependents.h"
 #include "shim/intercept/opening.h"
 #include "shim/intercept/resolve.h"
 #include "shim/nccl/nccl_copies.h"
@@ -111,6 +112,8 @@ static void *answer(void *handle, void *found, const char *name, const void *cal
         else if (target.hook && name[0] != 'P')
             found = answer_hook(target.hook, found, next);
     }
+    if (handle == RTLD_DEFAULT && next && name[0] != 'n')
+        dependents_add(caller, next);
     linker_dlerror();
     return found;
 }

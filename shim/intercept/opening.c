@@ -47,6 +47,15 @@ void opening_begins(void) {
     last_before = last;
 }
 
+bool opening_global_came_later(void) {
+    uintptr_t last = 0;
+    if (__atomic_load_n(&global_mpi.scope, __ATOMIC_ACQUIRE) == HAS_NONE) {
+        linker_iterate(note_last, &last);
+        look_at_global_scope(last);
+    }
+    return __atomic_load_n(&global_mpi.since, __ATOMIC_ACQUIRE) != 0;
+}
+
 struct order {
     uintptr_t caller, since;
     bool caller_seen, since_seen;
@@ -236,6 +245,15 @@ static void expand_all(struct group *group) {
         group->grown = false;
         walk(group, expand);
     } while (group->grown);
+}
+
+bool opening_is_linked_to(size_t index, const char *name) {
+    struct group group = group_about(name, NULL);
+    if (index >= OBJECTS)
+        return true;
+    group.members[index / 64] = 1ull << index % 64;
+    expand_all(&group);
+    return group.definitions > 0;
 }
 
 void *opening_stranger_to(size_t index, const void *inside, const char *name, const void *provider) {

@@ -25,6 +25,12 @@ bool opening_precedes_global(const void *caller);
  * Not while the linker's list is gone through: it looks a name up. */
 bool opening_all_see_global(void);
 
+/* Has the global scope got an MPI since the process started, by a dlopen()? Looks a name up. */
+bool opening_global_came_later(void);
+
+/* Does the object at `index` in the linker's list, or anything that it is linked to, define the name? */
+bool opening_is_linked_to(size_t index, const char *name);
+
 /* How a reference of objects that just come is to be bound. */
 enum opening_sight {
     OPENING_NOTHING,  /* no such reference, or in doubt */

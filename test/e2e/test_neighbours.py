@@ -111,6 +111,16 @@ def test_unloading_and_loading_again(mpi, where):
         assert code == 0 and out == 2 * "init 0 finalize 0 close 0 still there 0\n"
 
 
+@pytest.mark.parametrize("by", ["look-up", "plugin"])
+def test_what_is_still_needed_stays(mpi, where, by):
+    """Closed while the program has looked it up in the global scope, or a plugin is bound to it: as long as these are."""
+    needs = [FOLDER / f"unlinked-{mpi}.so"] if by == "plugin" else []
+    code, out, _ = alone_and_recorded(where, FOLDER / "host", "kept", MPI_NAMES[mpi], *needs)
+    assert code == 0 and "failed 0" in out
+    assert mpi == "openmpi" or ("still there 1" in out) == (by == "look-up")
+    assert jobs.seen(jobs.summary(where)).get(("MPI_Allreduce", 8)) == (7 if needs else None)
+
+
 def test_the_next_of_what_only_the_program_has(where):
     """The message of a look-up that finds nothing names the program, as ever."""
     code, out, _ = alone_and_recorded(where, FOLDER / "namesake")

@@ -11,6 +11,8 @@
  *
  *   neighbours [now|lazy|opened] PLUGIN.so ...   each is loaded, started and then ended in this order; all are loaded
  *                                                before the first is started
+ *   neighbours kept LIBRARY.so [PLUGIN.so]   MPI from a library that is closed while the program, or a plugin that is
+ *                                            not linked to it, still needs it
  *   neighbours again LIBRARY.so              MPI from one library, which is unloaded in between: twice
  */
 #include <stdio.h>
@@ -198,6 +200,19 @@ static void call_namesake(void *library) {
         printf("namesake %g\n", namesake(.5, .25, 1, 2, 3, 4, 5, 6));
 }
 
+static int kept(const char *path, const char *plugin_path) {
+    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    void *plugin = plugin_path ? dlopen(plugin_path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    int (*init)(int *, char ***) = plugin_path ? NULL : (int (*)(int *, char ***))dlsym(RTLD_DEFAULT, "MPI_Init");
+    int (*finalize)(void) = plugin_path ? NULL : (int (*)(void))dlsym(RTLD_DEFAULT, "MPI_Finalize");
+    printf("close %d\n", library ? dlclose(library) : 9);
+    fflush(stdout);
+    int failed = plugin_path ? call(plugin, "begin", 1) | call(plugin, "end", 1) : init(NULL, NULL) | finalize();
+    printf("failed %d close %d", failed, plugin ? dlclose(plugin) : 0);
+    printf(" still there %d\n", dlopen(path, RTLD_LAZY | RTLD_NOLOAD) != NULL);
+    return failed;
+}
+
 static int twice(const char *path) {
     for (int i = 0; i < 2; i++) {
         void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
@@ -218,6 +233,8 @@ int main(int argc, char **argv) {
     void *plugins[8];
     if (argc > 2 && !strcmp(argv[1], "again"))
         return twice(argv[2]);
+    if (argc > 2 && !strcmp(argv[1], "kept"))
+        return kept(argv[2], argv[3]);
     int now = argc > 1 && strcmp(argv[1], "lazy") != 0, opened = argc > 1 && !strcmp(argv[1], "opened"), failed = 0;
     for (int i = 2; i < argc && i < 10; i++) {
         plugins[i - 2] = dlopen(argv[i], (now ? RTLD_NOW : RTLD_LAZY) | RTLD_LOCAL);
