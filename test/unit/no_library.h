@@ -42,8 +42,8 @@ void *lookup_by_handle(void *handle, const char *name) {
     (void)handle, (void)name;
     return NULL;
 }
-void *resolve_name(const char *name, const void *caller) {
-    (void)name, (void)caller;
+void *resolve_in_job_mpi(const char *name) {
+    (void)name;
     return NULL;
 }
 void *resolve_in_provider(const char *name) {
