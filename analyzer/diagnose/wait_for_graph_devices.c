@@ -102,13 +102,13 @@ static bool unfinished(struct builder *b, const struct shared_communicator *comm
     return mine->enqueued > reach->least_enqueued;
 }
 
-/* The first member found in it names it: the last call on its communicator where that is the one, else what is on
- * record. */
+/* `begun`: it is waited for in it, else behind something else that lies in front of it. The first member found in it
+ * names it: the last call on its communicator where that is the one, else what is on record. */
 static void add_device_wait(struct builder *b, struct shared_communicator *communicator, const struct membership *me,
-                            const struct call_name *last, const struct progress *mine, uint32_t seq) {
+                            const struct call_name *last, const struct progress *mine, uint32_t seq, bool begun) {
     size_t known = b->waits->stalled_count;
     struct wait *wait = add_wait(b, me->party);
-    struct stalled *stalled = find_stalled(b, communicator, seq, last, true, NULL);
+    struct stalled *stalled = find_stalled(b, communicator, seq, last, begun, NULL);
     if (!wait || !stalled)
         return;
     bool is_last = mine->enqueued == (uint64_t)seq + 1;
@@ -137,7 +137,7 @@ void add_device_waits(struct builder *b, uint32_t p) {
             continue;
         const struct call_name *call = dump_call(dump, (uint16_t)mine.last_call);
         if (call && call->api == API_NCCL && unfinished(b, communicator, &me, &mine, &seq))
-            add_device_wait(b, communicator, &me, call, &mine, seq);
+            add_device_wait(b, communicator, &me, call, &mine, seq, true);
     }
     if (b->waits->parties[p].wait_count > 0)
         b->waits->parties[p].doing = DOING_BLOCKED;
@@ -223,6 +223,27 @@ static void add_launch_wait(struct builder *b, const struct launched_message *fr
     b->waits->parties[subject->party].partner_untold |= launch.node == AND_OR_GRAPH_NO_NODE && launch.untold;
 }
 
+/* What nothing tells the partner of holds up what the process has launched behind it, too: collectives that others have
+ * not called wait for these in any case. */
+static void add_waits_behind(struct builder *b, uint32_t p) {
+    const struct dump *dump = b->world->parties[p].dump;
+    size_t waits = b->waits->parties[p].wait_count;
+    for (uint32_t local = 0; local < dump->communicator_count; local++) {
+        struct shared_communicator *communicator = world_communicator(b->world, p, local);
+        const struct reach *reach =
+            communicator && dump->communicators[local].progress ? reach_of(b, communicator) : NULL;
+        const struct membership me = {.party = p, .local = local};
+        struct progress mine;
+        if (!reach || !membership_progress(b->world, &me, &mine) || mine.enqueued <= reach->least_enqueued ||
+            mine.completed > reach->least_enqueued || mine.last_call > UINT16_MAX)
+            continue;
+        const struct call_name *call = dump_call(dump, (uint16_t)mine.last_call);
+        if (call && call->api == API_NCCL)
+            add_device_wait(b, communicator, &me, call, &mine, (uint32_t)reach->least_enqueued, false);
+    }
+    b->waits->parties[p].partner_untold = b->waits->parties[p].wait_count == waits;
+}
+
 void add_launched_waits(struct builder *b, uint32_t p) {
     const struct launched_message *items = b->launched.items;
     for (size_t from = b->launched.first[p], end = b->launched.first[p + 1], to; from < end; from = to) {
@@ -231,4 +252,6 @@ void add_launched_waits(struct builder *b, uint32_t p) {
         if (items[from].first && items[from].begun)
             add_launch_wait(b, &items[from], &items[to]);
     }
+    if (b->waits->parties[p].partner_untold)
+        add_waits_behind(b, p);
 }

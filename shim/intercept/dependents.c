@@ -98,7 +98,8 @@ void dependents_keep(void) {
         return;
     linker_iterate(list_bound, &bound);
     for (size_t i = 0; i < bound.count; i++)
-        if (!opening_is_linked_to(bound.objects[i].index, "MPI_Init") && linker_dladdr(bound.objects[i].inside, &object))
+        if (!opening_is_linked_to(bound.objects[i].index, "MPI_Init") &&
+            linker_dladdr(bound.objects[i].inside, &object))
             keep(object.dli_fbase, library.dli_fname, library.dli_fbase);
     end();
 }

@@ -61,6 +61,35 @@ def test_what_is_overwritten_is_blamed_on_nobody(tmp_path):
         jobs.commtap("diagnose", tmp_path / "out", codes=(0, 1)).stdout.split())
 
 
+@pytest.mark.parametrize("called", [[0, 1], [0, 1, 2], []], ids=["by the others", "by all", "by nobody"])
+def test_what_lies_behind_a_message_of_which_nothing_is_known(called, tmp_path):
+    """Ranks 0 and 1 wait for messages whose other half may be overwritten; behind these lies a collective. Who has not
+    called that is waited for in any case, unless nobody has."""
+    (tmp_path / "given").mkdir()
+    documents = []
+
+    def message(at, number, state, name):
+        return {**entry(at, state, name), "is_p2p": True, "collective_seq_id": 12, "p2p_seq_id": number}
+
+    for rank in range(3):
+        entries = [message(9, 20 * (rank + 1), state, name)  # the rest of a batch, of which more is overwritten
+                   for state, name in (("scheduled", f"nccl:send {rank}->{(rank + 1) % 3}"), ("completed", "nccl:coalesced"))]
+        entries += [entry(n) for n in range(10, 13)]
+        if rank < 2:
+            entries += [message(14, 60, "scheduled", f"nccl:recv {rank}<-{rank + 1}"),
+                        message(14, 60, "started", "nccl:coalesced")]
+        if rank in called:
+            entries.append({**entry(16, "scheduled"), "collective_seq_id": 13})
+        for one in entries:
+            one["record_id"] = 30 + entries.index(one)
+            one["time_discovered_started_ns"] = one["time_created_ns"] + 1000 if one["state"] != "scheduled" else None
+        documents.append(flight(entries))
+    write(tmp_path / "given", documents)
+    found = diagnosis(tmp_path / "given", tmp_path / "out")
+    culprits = [culprit["rank"] for culprit in found["culprits"]]
+    assert culprits == ([2] if called == [0, 1] else [])
+
+
 def write(folder, documents):
     for rank, document in enumerate(documents):
         (folder / f"nccl_trace_rank_{rank}").write_text(json.dumps(document))
