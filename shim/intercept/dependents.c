@@ -96,11 +96,13 @@ void dependents_keep(void) {
     if (!opening_global_came_later() || !(found = lookup_next("MPI_Init")) || !linker_dladdr(found, &library) ||
         !begin())
         return;
+    int saved = lookup_begin();
     linker_iterate(list_bound, &bound);
     for (size_t i = 0; i < bound.count; i++)
         if (!opening_is_linked_to(bound.objects[i].index, "MPI_Init") &&
             linker_dladdr(bound.objects[i].inside, &object))
             keep(object.dli_fbase, library.dli_fname, library.dli_fbase);
+    lookup_end(saved);
     end();
 }
 
@@ -116,8 +118,10 @@ bool dependents_release(void) {
     for (struct dependent *d = dependents; d < dependents + DEPENDENTS; d++)
         if (d->object && !is_loaded(d->object)) {
             void *handle = d->handle;
+            int saved = lookup_begin();
             *d = (struct dependent){0};
             linker_dlclose(handle);
+            lookup_end(saved);
             any = true;
         }
     end();
