@@ -28,11 +28,9 @@ $(MPIS:%=$(NEIGHBOURS)/%.so): $(NEIGHBOURS)/%.so: test/programs/neighbours.c
 	@mkdir -p $(@D)
 	mpicc.$* $(NEIGHBOUR_LIBRARY) -DLIBRARY $< -o $@
 
-# Not linked to the MPI that it calls.
-$(MPIS:%=$(NEIGHBOURS)/unlinked-%.so): $(NEIGHBOURS)/unlinked-%.so: test/programs/neighbours.c
+$(NEIGHBOURS)/unlinked.so: test/programs/neighbours.c
 	@mkdir -p $(@D)
-	mpicc.$* $(NEIGHBOUR_CFLAGS) -fPIC -DLIBRARY -c $< -o $(@:.so=.o)
-	$(CC) -shared $(@:.so=.o) -o $@
+	$(CC) $(NEIGHBOUR_LIBRARY) -DUNLINKED $< -o $@
 # Linked to two libraries with MPI's functions, of which the first answers.
 BOTH_FIRST := -Wl,--no-as-needed -Wl,-rpath,'$$ORIGIN'
 $(MPIS:%=$(NEIGHBOURS)/serial-before-%): $(NEIGHBOURS)/serial-before-%: test/programs/neighbours.c $(NEIGHBOURS)/libserial.so
@@ -51,5 +49,5 @@ $(NEIGHBOURS)/environment: test/programs/neighbours.c $(NEIGHBOURS)/libearly.so
 
 .PHONY: programs-neighbours
 programs-neighbours: $(NEIGHBOURS)/host $(NEIGHBOURS)/namesake $(NEIGHBOURS)/serial.so $(NEIGHBOURS)/own.so $(NEIGHBOURS)/asking.so $(MPIS:%=$(NEIGHBOURS)/%.so) \
-	$(NEIGHBOURS)/environment $(MPIS:%=$(NEIGHBOURS)/serial-before-%) $(MPIS:%=$(NEIGHBOURS)/unlinked-%.so) $(TWO_MPIS:%=$(NEIGHBOURS)/%)
+	$(NEIGHBOURS)/environment $(MPIS:%=$(NEIGHBOURS)/serial-before-%) $(NEIGHBOURS)/unlinked.so $(TWO_MPIS:%=$(NEIGHBOURS)/%)
 programs: programs-neighbours

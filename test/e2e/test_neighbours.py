@@ -114,11 +114,11 @@ def test_unloading_and_loading_again(mpi, where):
 @pytest.mark.parametrize("by", ["look-up", "plugin"])
 def test_what_is_still_needed_stays(mpi, where, by):
     """Closed while the program has looked it up in the global scope, or a plugin is bound to it: as long as these are."""
-    needs = [FOLDER / f"unlinked-{mpi}.so"] if by == "plugin" else []
+    needs = [FOLDER / "unlinked.so"] if by == "plugin" else []
     code, out, _ = alone_and_recorded(where, FOLDER / "host", "kept", MPI_NAMES[mpi], *needs)
     assert code == 0 and "failed 0" in out
     assert mpi == "openmpi" or ("still there 1" in out) == (by == "look-up")
-    assert jobs.seen(jobs.summary(where)).get(("MPI_Allreduce", 8)) == (7 if needs else None)
+    assert {"MPI_Init", "MPI_Finalize"} <= set(jobs.without_size(jobs.seen(jobs.summary(where))))
 
 
 def test_the_next_of_what_only_the_program_has(where):

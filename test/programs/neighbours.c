@@ -4,10 +4,10 @@
  * one, or the stand-in for MPI that serial solvers bring along.
  * Lives here: the loading program, with -DLIBRARY the plugin of a real MPI, with -DSOLVER the serial one, with -DSERIAL
  * the stand-in (in a library of its own, or within the solver), with -DASKING a plugin that refers weakly and has none,
- * with -DNAMESAKE a program that has one function of that name itself, with -DPROGRAM a program of what else would be a
- * plugin, with -DEARLY a library whose constructor looks a function up before the C library has begun, with
- * -DENVIRONMENT a program that counts what its environment holds.
- * Must not live here: what is said of a recorded call.
+ * with -DUNLINKED one that is bound to an MPI without being linked to it, with -DNAMESAKE a program that has one
+ * function of that name itself, with -DPROGRAM a program of what else would be a plugin, with -DEARLY a library whose
+ * constructor looks a function up before the C library has begun, with -DENVIRONMENT a program that counts what its
+ * environment holds. Must not live here: what is said of a recorded call.
  *
  *   neighbours [now|lazy|opened] PLUGIN.so ...   each is loaded, started and then ended in this order; all are loaded
  *                                                before the first is started
@@ -123,6 +123,18 @@ int end(int now) {
     return MPI_Finalize();
 }
 #endif
+#elif defined(UNLINKED)
+int MPI_Init(int *argc, char ***argv), MPI_Finalize(void);
+int begin(int now), end(int now);
+
+/* No function that commtap leaves to the MPI itself: one such reference would keep that loaded. */
+int begin(int now) {
+    return now ? MPI_Init(NULL, NULL) : 0;
+}
+
+int end(int now) {
+    return now ? MPI_Finalize() : 0;
+}
 #elif defined(EARLY)
 #include <dlfcn.h>
 
