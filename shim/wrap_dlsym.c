@@ -112,7 +112,7 @@ static void *answer(void *handle, void *found, const char *name, const void *cal
         else if (target.hook && name[0] != 'P')
             found = answer_hook(target.hook, found, next);
     }
-    if (handle == RTLD_DEFAULT && next && name[0] != 'n')
+    if (handle == RTLD_DEFAULT && next && (name[0] == 'M' || name[0] == 'P'))
         dependents_add(caller, next);
     linker_dlerror();
     return found;
