@@ -115,16 +115,19 @@ static int refuse_many(char *const *directories, size_t count, const struct dump
 }
 
 static int refuse_staged(char *const *directories, size_t count, const struct staged_need *need) {
-    char bytes[UNITS_TEXT], memory[UNITS_TEXT];
-    units_size(bytes, need->bytes);
+    char bytes[UNITS_TEXT], memory[UNITS_TEXT], disk[UNITS_TEXT] = "nothing";
+    units_size(bytes, need->bytes + need->other_bytes);
     units_size(memory, need->memory);
+    if (need->disk > 0)
+        units_size(disk, need->disk);
     say_places(directories, count);
     fprintf(stderr, ": %zu dumps are staged on other hosts than ", need->dumps);
     escape_text(stderr, need->host);
     fprintf(stderr,
-            ", where %u process%s would take %s of memory for them, and %s are free, half of them for reading\n"
+            ", where %u cop%s of them would take %s: of %s of free memory, and of %s that is free on a disk below "
+            "TMPDIR, commtap takes half at most\n"
             "commtap: commtap collect brings them to the directory, where they need no memory\n",
-            need->processes, need->processes == 1 ? "" : "es", bytes, memory);
+            need->copies, need->copies == 1 ? "y" : "ies", bytes, memory, disk);
     return EXIT_UNUSABLE;
 }
 

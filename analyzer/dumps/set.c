@@ -403,10 +403,17 @@ struct manner {
     bool for_first;
 };
 
+static const char *scratch_directory(void) {
+    const char *named = getenv("TMPDIR");
+    return named && named[0] ? named : "/tmp";
+}
+
 /* Gets what other processes can open, and hands out what they cannot. */
 static enum dump_set_result bring(struct dump_set *set, struct staged *staged, const struct manner *manner) {
     staged->bytes = set->excess.bytes;
     staged->memory = memory_there_is();
+    staged->disk = scratch_directory();
+    staged->processes = "/proc";
     staged->for_first = manner->for_first;
     staged->openers = count_openers();
     staged->round_bytes = STAGED_ROUND_BYTES;

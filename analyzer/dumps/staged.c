@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lives here: how dumps travel, and where those are that a process of the same host keeps. Must not live here: what the
+ * processes agree on before (staged_agree.c).
+ */
 #include "analyzer/dumps/staged.h"
 
 #include <errno.h>
@@ -9,180 +13,14 @@
 #include <unistd.h>
 
 #include "analyzer/archive/archive_write.h"
-#include "analyzer/archive/codec.h"
-#include "analyzer/base/hash.h"
+#include "analyzer/base/parcel.h"
 #include "analyzer/base/side_by_side.h"
-#include "analyzer/dumps/process.h"
 #include "analyzer/load/mapping.h"
 
 enum {
     ROUND_LEAST = 64 << 10, /* that one process sends in a round, however many they are */
     ARRIVED_AT_ONCE = 64,   /* archives that are open at a time: far from how many files a process may have */
-    HOST_BYTES = sizeof(((struct staged_need *)0)->host),
 };
-
-/* ---- who can open what ------------------------------------------------------------------------------------------- */
-
-/* What a process brings to the meeting; behind it `here` of each dump. */
-struct staged_note {
-    struct team_head head;
-    uint64_t fingerprint, count;
-    uint64_t bytes, memory;
-    char host[HOST_BYTES], boot_id[63];
-};
-_Static_assert(sizeof(struct staged_note) % sizeof(uint64_t) == 0, "what comes behind it is aligned");
-
-static const struct staged_note *note_of(const struct team_block *block) {
-    return (const void *)block->bytes;
-}
-
-static uint64_t here_of(const struct team_block *block, size_t number) {
-    return ((const uint64_t *)(const void *)(block->bytes + sizeof(struct staged_note)))[number];
-}
-
-static struct team_block make_note(const struct staged *staged) {
-    size_t bytes = sizeof(struct staged_note) + staged->count * sizeof(uint64_t);
-    struct team_block block = {calloc(1, bytes), bytes};
-    if (!block.bytes)
-        return (struct team_block){0};
-    struct staged_note *note = (void *)block.bytes;
-    uint64_t *here = (void *)(block.bytes + sizeof *note);
-    *note = (struct staged_note){.count = staged->count, .bytes = staged->bytes, .memory = staged->memory};
-    gethostname(note->host, sizeof note->host - 1);
-    if (!process_boot_id(note->boot_id, sizeof note->boot_id))
-        note->boot_id[0] = '\0';
-    for (size_t i = 0; i < staged->count; i++) {
-        note->fingerprint = hash_mix(note->fingerprint, staged->dumps[i].fingerprint);
-        here[i] = staged->dumps[i].here;
-    }
-    return block;
-}
-
-static bool see_the_same(const struct team *team, const struct team_block *all) {
-    bool same = true;
-    for (unsigned p = 1; p < team->processes; p++)
-        same = same && note_of(&all[p])->count == note_of(&all[0])->count &&
-               note_of(&all[p])->fingerprint == note_of(&all[0])->fingerprint;
-    return same;
-}
-
-/* Of those that can open it the next one each time: the processes of a host share the packing. */
-static unsigned choose_source(const struct team *team, const struct team_block *all, size_t number) {
-    unsigned able = 0;
-    for (unsigned p = 0; p < team->processes; p++)
-        able += here_of(&all[p], number) > 0;
-    if (able == 0)
-        return STAGED_NOWHERE;
-    unsigned turn = (unsigned)(number % able), p = 0;
-    while (here_of(&all[p], number) == 0 || turn-- > 0)
-        p++;
-    return p;
-}
-
-static bool lacks(const struct staged *staged, const struct team_block *all, unsigned process, size_t number) {
-    return !(staged->for_first && process > 0) && here_of(&all[process], number) == 0;
-}
-
-static void choose_sources(const struct team *team, const struct team_block *all, struct staged *staged) {
-    for (size_t i = 0; i < staged->count; i++) {
-        struct staged_dump *dump = &staged->dumps[i];
-        dump->from = choose_source(team, all, i);
-        for (unsigned p = 0; dump->from != STAGED_NOWHERE && p < team->processes; p++)
-            dump->travels |= lacks(staged, all, p, i);
-        dump->wanted = dump->travels && lacks(staged, all, team->number, i);
-    }
-}
-
-/* False: memory is short. */
-static bool choose_receivers(const struct team *team, const struct team_block *all, struct staged *staged) {
-    bool any = false;
-    for (size_t i = 0; i < staged->count; i++)
-        any |= staged->dumps[i].travels;
-    if (any && !(staged->receivers = calloc(team->processes, sizeof *staged->receivers)))
-        return false;
-    for (size_t i = 0; any && i < staged->count; i++)
-        for (unsigned p = 0; p < team->processes && staged->dumps[i].from == team->number; p++)
-            staged->receivers[p] |= lacks(staged, all, p, i);
-    return true;
-}
-
-static bool are_neighbours(const struct staged_note *a, const struct staged_note *b) {
-    return a == b || (a->boot_id[0] && strcmp(a->boot_id, b->boot_id) == 0);
-}
-
-/* Of the host that process number `process` is on. Its processes keep a copy each. */
-static struct staged_need need_of(const struct team *team, const struct team_block *all, const struct staged *staged,
-                                  unsigned process) {
-    const struct staged_note *note = note_of(&all[process]);
-    struct staged_need need = {.memory = note->memory};
-    memcpy(need.host, note->host, sizeof need.host);
-    for (unsigned p = 0; p < team->processes; p++) {
-        const struct staged_note *other = note_of(&all[p]);
-        size_t dumps = 0;
-        if (!are_neighbours(note, other))
-            continue;
-        for (size_t i = 0; i < staged->count; i++)
-            if (staged->dumps[i].travels && lacks(staged, all, p, i)) {
-                need.bytes += here_of(&all[staged->dumps[i].from], i) - 1;
-                dumps++;
-            }
-        need.bytes += other->bytes;
-        need.memory = other->memory < need.memory ? other->memory : need.memory;
-        need.dumps = dumps > need.dumps ? dumps : need.dumps;
-        need.processes++;
-    }
-    return need;
-}
-
-/* The other half is for what reading them takes. */
-static enum staged_result judge_memory(const struct team *team, const struct team_block *all, struct staged *staged) {
-    for (unsigned p = 0; p < team->processes; p++) {
-        staged->need = need_of(team, all, staged, p);
-        if (staged->need.dumps > 0 && codec_lacks())
-            return STAGED_CANNOT_PACK;
-        if (staged->need.dumps > 0 && staged->need.bytes > staged->need.memory / 2)
-            return STAGED_TOO_MUCH;
-    }
-    return STAGED_DONE;
-}
-
-bool staged_begin(struct staged *staged, size_t count) {
-    *staged = (struct staged){.dumps = calloc(count ? count : 1, sizeof *staged->dumps), .count = count};
-    for (size_t i = 0; staged->dumps && i < count; i++)
-        staged->dumps[i].file = -1;
-    return staged->dumps != NULL;
-}
-
-/* Alone, or where others see other stubs. */
-static void keep_to_oneself(const struct team *team, struct staged *staged) {
-    for (size_t i = 0; i < staged->count; i++)
-        staged->dumps[i].from = staged->dumps[i].here > 0 ? team_number(team) : STAGED_NOWHERE;
-}
-
-enum staged_result staged_agree(struct team *team, struct staged *staged) {
-    keep_to_oneself(team, staged);
-    if (!team_is_shared(team))
-        return STAGED_DONE;
-    struct staged_note nothing;
-    struct team_block mine = make_note(staged), *all = team->incoming;
-    bool failed = !mine.bytes;
-    if (failed)
-        mine = (struct team_block){(char *)&nothing, sizeof nothing};
-    enum staged_result result = failed ? STAGED_NO_MEMORY : STAGED_PARTED;
-    if (team_meet(team, TEAM_STAGED, failed, &mine, all)) {
-        result = STAGED_DONE;
-        if (see_the_same(team, all)) {
-            choose_sources(team, all, staged);
-            result = judge_memory(team, all, staged);
-            if (result == STAGED_DONE && !choose_receivers(team, all, staged))
-                result = STAGED_NO_MEMORY;
-        }
-    }
-    team_free(team, all);
-    if (!failed)
-        free(mine.bytes);
-    return result;
-}
 
 /* ---- what leaves ------------------------------------------------------------------------------------------------- */
 
@@ -300,7 +138,7 @@ static void fill_block(struct journey *journey) {
 static void open_arrived(void *context, size_t task) {
     struct journey *journey = context;
     struct staged_dump *dump = &journey->staged->dumps[journey->arrived[task]];
-    dump->dump = dump_open_sent(dump->path, dump->file);
+    dump->dump = dump_open_sent(dump->path, dump->file, journey->staged->room);
     dump->file = -1;
 }
 
@@ -325,7 +163,7 @@ static bool append(int file, const char *bytes, uint64_t count, uint64_t at) {
 
 static bool take_piece(struct journey *journey, const struct piece *piece, const char *bytes) {
     struct staged_dump *dump = &journey->staged->dumps[piece->number];
-    if (!dump->wanted)
+    if (!dump->wanted || journey->staged->keeper != journey->team->number)
         return true;
     if (piece->length == 0) {
         dump->dump = dump_unusable(dump->path, bytes);
@@ -402,6 +240,49 @@ static enum staged_result go_rounds(struct journey *journey) {
     return STAGED_DONE;
 }
 
+/* ---- what a process of the same host keeps ------------------------------------------------------------------------
+ */
+
+static void places_parcel(struct staged *staged, struct parcel *parcel) {
+    for (size_t i = 0; i < staged->count && !parcel->failed; i++)
+        if (staged->dumps[i].wanted)
+            dump_parcel_sent(&staged->dumps[i].dump, staged->dumps[i].path, staged->room, parcel);
+}
+
+static bool take_places(struct staged *staged, const struct team_block *block) {
+    struct parcel parcel = parcel_to_unpack(block->bytes, block->count);
+    places_parcel(staged, &parcel);
+    return parcel_is_used_up(&parcel);
+}
+
+/* Who keeps what others of its host read tells these where it is. */
+static enum staged_result tell_places(struct team *team, struct staged *staged) {
+    struct parcel places = parcel_to_pack();
+    bool reads = staged->keeper != team->number, failed = false;
+    memset(team->outgoing, 0, team->processes * sizeof *team->outgoing);
+    for (unsigned p = 0; p < team->processes; p++) {
+        if (!staged->readers[p])
+            continue;
+        if (places.size == 0) {
+            places_parcel(staged, &places);
+            parcel_seal(&places);
+        }
+        team->outgoing[p] = (struct team_block){(char *)places.bytes, places.size};
+    }
+    bool done = team->exchange(team->context, team->outgoing, team->incoming);
+    memset(team->outgoing, 0, team->processes * sizeof *team->outgoing);
+    failed = done && (places.failed || (reads && !take_places(staged, &team->incoming[staged->keeper])));
+    if (done)
+        team_free(team, team->incoming);
+    parcel_free(&places);
+    struct team_head head;
+    if (done && !team_meet(team, TEAM_STAGED, failed, &(struct team_block){(char *)&head, sizeof head}, team->incoming))
+        return failed ? STAGED_NO_MEMORY : STAGED_PARTED;
+    if (done)
+        team_free(team, team->incoming);
+    return done ? STAGED_DONE : STAGED_NO_MEMORY;
+}
+
 enum staged_result staged_exchange(struct team *team, struct staged *staged) {
     if (!staged->receivers)
         return STAGED_DONE;
@@ -415,7 +296,9 @@ enum staged_result staged_exchange(struct team *team, struct staged *staged) {
         close(journey.file);
     archive_abandon(&journey.writer);
     free(journey.block);
-    return journey.failed ? STAGED_NO_MEMORY : result;
+    if (journey.failed)
+        return STAGED_NO_MEMORY;
+    return result == STAGED_DONE && staged->readers ? tell_places(team, staged) : result;
 }
 
 void staged_free(struct staged *staged) {
@@ -425,6 +308,8 @@ void staged_free(struct staged *staged) {
             close(staged->dumps[i].file);
     }
     free(staged->dumps);
+    shared_room_release(staged->room);
     free(staged->receivers);
+    free(staged->readers);
     *staged = (struct staged){0};
 }

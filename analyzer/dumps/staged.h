@@ -6,13 +6,16 @@
  * one process to another (base/team.h).
  *
  * Who hands a dump out packs it as an archive of one member (archive/), which travels in pieces: what is under way is
- * bounded, however much there is. Who gets it unpacks it in memory, where it stays.
+ * bounded, however much there is. Who gets it unpacks it, where it stays. Of the processes of a host that lack the
+ * same dumps one keeps them, in a room (base/shared_room.h) in which the others read them: in memory, or, where that is
+ * too little, on a disk. A process of which the others see nothing, as in a container of its own, keeps its own copies.
  */
 #ifndef COMMTAP_DUMPS_STAGED_H
 #define COMMTAP_DUMPS_STAGED_H
 
 #include "analyzer/base/team.h"
 #include "analyzer/load/dump.h"
+#include "analyzer/base/shared_room.h"
 
 struct staged_dump {
     const char *path;     /* on the host that it lies on; the caller's */
@@ -30,31 +33,41 @@ struct staged_dump {
 #define STAGED_NOWHERE UINT32_MAX
 enum { STAGED_ROUND_BYTES = 64 << 20 };
 
-/* What dumps that come from other hosts take, in the processes of one host together. */
+/* What dumps that come from other hosts take on one host. */
 struct staged_need {
-    size_t dumps;           /* that come there */
-    unsigned processes;     /* which each keep them */
-    uint64_t bytes, memory; /* with what else they read into memory, and how much of it is free there */
+    size_t dumps;         /* that come there */
+    unsigned copies;      /* which are kept, one by each process that does not read another's */
+    uint64_t bytes;       /* that all copies take */
+    uint64_t other_bytes; /* that its processes read into memory beside */
+    uint64_t memory;      /* that is free there */
+    uint64_t disk;        /* that is free where copies may lie on a disk; 0 where they may not */
     char host[65];
 };
 
 struct staged {
     struct staged_dump *dumps; /* in an order that is the same in all processes; owned */
     size_t count;
-    uint64_t bytes;     /* that this process reads into memory of other dumps */
-    uint64_t memory;    /* that is free here */
-    bool for_first;     /* the first process alone needs them, the others only lend */
-    unsigned openers;   /* threads that open what came */
-    size_t round_bytes; /* that come to a process in one round, from all others together: STAGED_ROUND_BYTES */
-    struct staged_need need;
-    bool
-        *receivers; /* private, per process: it needs something that this one hands out; owned. NULL: nothing travels */
+    uint64_t bytes;        /* that this process reads into memory of other dumps */
+    uint64_t memory;       /* that is free here */
+    const char *disk;      /* a directory on a disk for what memory is too little for; NULL: none. The caller's */
+    const char *processes; /* where the kernel tells of processes: /proc. The caller's */
+    bool for_first;        /* the first process alone needs them, the others only lend */
+    unsigned openers;      /* threads that open what came */
+    size_t round_bytes;    /* that come to a process in one round, from all others together: STAGED_ROUND_BYTES */
+    /* what they agree on */
+    struct staged_need need; /* of this host; of the one that has too little room */
+    unsigned keeper;         /* the process that gets what this one wants: itself, or another of its host */
+    /* private */
+    bool *receivers; /* per process: it keeps something that this one hands out; owned. NULL: nothing travels */
+    bool *readers;   /* per process: it reads what this one keeps; owned. NULL: nobody reads what another one keeps */
+    struct shared_room *room;                /* where that lies; NULL: in this process's memory */
+    struct shared_room *in_memory, *on_disk; /* among which they choose */
 };
 
 enum staged_result {
     STAGED_DONE = 0,
     STAGED_NO_MEMORY,
-    STAGED_TOO_MUCH,    /* there is not enough memory on a host: `need` says where. The same in all processes */
+    STAGED_TOO_MUCH,    /* there is not enough room on a host: `need` says where. The same in all processes */
     STAGED_CANNOT_PACK, /* there is something to send, and this program packs nothing (codec.h). The same in all */
     STAGED_PARTED,      /* another process failed */
 };

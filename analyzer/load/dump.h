@@ -191,8 +191,13 @@ struct dump *dump_open(const char *path);
 struct dump *dump_open_copied(const char *path);
 
 /* The same of a dump that lies at `path` on another host and came from there as the only member of an archive, which is
- * open as `archive` and closed here. */
-struct dump *dump_open_sent(const char *path, int archive);
+ * open as `archive` and closed here. It is unpacked into `room` (shared_room.h); NULL: into memory of its own. */
+struct shared_room;
+struct dump *dump_open_sent(const char *path, int archive, struct shared_room *room);
+/* Packs where a dump lies in such a room, or why it cannot be used; unpacking, *dump becomes the same in another
+ * process that has opened the room. NULL where memory is short or the parcel failed. */
+struct parcel;
+void dump_parcel_sent(struct dump **dump, const char *path, struct shared_room *room, struct parcel *parcel);
 /* A dump that cannot be used, for that reason, as dump_open makes it. */
 struct dump *dump_unusable(const char *path, const char *reason);
 

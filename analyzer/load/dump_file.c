@@ -664,17 +664,52 @@ struct dump *dump_unusable(const char *path, const char *reason) {
     return &loaded->dump;
 }
 
-struct dump *dump_open_sent(const char *path, int archive) {
+struct dump *dump_open_sent(const char *path, int archive, struct shared_room *room) {
     char reason[PROBLEM_TEXT];
     struct loaded *loaded = new_loaded(path);
     if (!loaded) {
         close(archive);
         return NULL;
     }
-    if (mapping_open_sent(&loaded->mapping, archive, reason, sizeof reason))
+    if (mapping_open_sent(&loaded->mapping, archive, room, reason, sizeof reason))
         return load_mapping(loaded);
     problem_add(&loaded->dump, true, 0, "%s", reason);
     return &loaded->dump;
+}
+
+static void pack_place(struct dump *dump, struct shared_room *room, struct parcel *parcel) {
+    struct loaded *loaded = loaded_of(dump);
+    if (parcel_is_there(parcel, loaded->mapping.base != NULL)) {
+        mapping_parcel(&loaded->mapping, room, parcel);
+    } else {
+        char reason[PROBLEM_TEXT] = "";
+        snprintf(reason, sizeof reason, "%s", dump->problems.count ? dump->problems.items[0].text : "");
+        parcel_field(parcel, &reason);
+    }
+}
+
+static struct dump *unpack_place(const char *path, struct shared_room *room, struct parcel *parcel) {
+    char reason[PROBLEM_TEXT] = "";
+    if (!parcel_is_there(parcel, false)) {
+        parcel_field(parcel, &reason);
+        reason[sizeof reason - 1] = '\0';
+        return parcel->failed ? NULL : dump_unusable(path, reason);
+    }
+    struct loaded *loaded = new_loaded(path);
+    if (loaded)
+        mapping_parcel(&loaded->mapping, room, parcel);
+    if (loaded && !parcel->failed)
+        return load_mapping(loaded);
+    parcel->failed = true;
+    dump_close(loaded ? &loaded->dump : NULL);
+    return NULL;
+}
+
+void dump_parcel_sent(struct dump **dump, const char *path, struct shared_room *room, struct parcel *parcel) {
+    if (parcel->packs)
+        pack_place(*dump, room, parcel);
+    else
+        *dump = unpack_place(path, room, parcel);
 }
 
 struct dump *dump_open(const char *path) {

@@ -241,6 +241,22 @@ static bool reserve(struct mapping *mapping) {
     return true;
 }
 
+/* Room for all of the file in one that others read, too, where its data can be written. */
+static bool reserve_among(struct mapping *mapping, struct shared_room *room) {
+    size_t bytes = (size_t)mapping->opened.st_size;
+    bool done = shared_room_take(room, bytes, &mapping->offset);
+    for (size_t i = 0; done && i < mapping->data_count; i++)
+        done = shared_room_fill(room, mapping->offset + mapping->data[i].from,
+                                mapping->data[i].to - mapping->data[i].from);
+    mapping->base = done ? shared_room_at(room, mapping->offset, bytes) : NULL;
+    if (!mapping->base)
+        return false;
+    mapping->way = MAPPING_KEPT;
+    mapping->room = shared_room_hold(room);
+    mapping->bytes = bytes;
+    return true;
+}
+
 static bool copy_file(struct mapping *mapping, int fd) {
     if (!reserve(mapping))
         return false;
@@ -302,15 +318,18 @@ static bool map_file(struct mapping *mapping, int fd, char *reason, size_t reaso
 
 /* ---- a file in an archive ---------------------------------------------------------------------- */
 
-static bool unpack(struct mapping *mapping, struct archive *archive, const struct archive_entry *entry) {
+static bool unpack(struct mapping *mapping, struct archive *archive, const struct archive_entry *entry,
+                   struct shared_room *room) {
     struct archive_extent *extents = archive_extents(archive, entry);
     bool done = extents != NULL;
     mapping->opened = archive->status;
     mapping->opened.st_size = (off_t)entry->size;
     for (uint32_t i = 0; done && i < entry->extent_count; i++)
         done = add_data(mapping, extents[i].from, extents[i].to);
-    if (extents && (!done || !reserve(mapping))) {
-        snprintf(archive->reason, sizeof archive->reason, "cannot unpack: %s", strerror(ENOMEM));
+    if (!done)
+        errno = ENOMEM;
+    if (extents && !(done && (room ? reserve_among(mapping, room) : reserve(mapping)))) {
+        snprintf(archive->reason, sizeof archive->reason, "cannot unpack: %s", strerror(errno));
         done = false;
     }
     done = done && archive_read(archive, entry, extents, mapping->base);
@@ -326,7 +345,7 @@ static bool open_packed(struct mapping *mapping, const char *path, const char *n
     if (done && !*name)
         done = archive_check_index(&archive);
     else if (done)
-        done = archive_find(&archive, name, &entry) && entry.size > 0 && unpack(mapping, &archive, &entry);
+        done = archive_find(&archive, name, &entry) && entry.size > 0 && unpack(mapping, &archive, &entry, NULL);
     snprintf(reason, reason_size, "%s", archive.reason[0] ? archive.reason : "is empty");
     archive_close(&archive);
     if (!done)
@@ -334,17 +353,32 @@ static bool open_packed(struct mapping *mapping, const char *path, const char *n
     return done && *name;
 }
 
-bool mapping_open_sent(struct mapping *mapping, int file, char *reason, size_t reason_size) {
+bool mapping_open_sent(struct mapping *mapping, int file, struct shared_room *room, char *reason, size_t reason_size) {
     struct archive archive;
     struct archive_entry entry;
     *mapping = (struct mapping){.way = MAPPING_COPIED};
     bool done = archive_open_file(&archive, file) && archive_check_index(&archive) && archive.count == 1 &&
-                archive_entry_at(&archive, 0, &entry) && entry.size > 0 && unpack(mapping, &archive, &entry);
+                archive_entry_at(&archive, 0, &entry) && entry.size > 0 && unpack(mapping, &archive, &entry, room);
     snprintf(reason, reason_size, "%s", archive.reason[0] ? archive.reason : "is empty");
     archive_close(&archive);
     if (!done)
         mapping_close(mapping);
     return done;
+}
+
+void mapping_parcel(struct mapping *mapping, struct shared_room *room, struct parcel *parcel) {
+    parcel_field(parcel, &mapping->offset);
+    parcel_field(parcel, &mapping->bytes);
+    parcel_field(parcel, &mapping->opened);
+    parcel_list(parcel, mapping->data, mapping->data_count);
+    if (parcel->packs || parcel->failed)
+        return;
+    mapping->way = MAPPING_KEPT;
+    mapping->base = shared_room_at(room, mapping->offset, mapping->bytes);
+    if (mapping->base)
+        mapping->room = shared_room_hold(room);
+    else
+        parcel->failed = true;
 }
 
 bool mapping_open(struct mapping *mapping, const char *path, enum mapping_way way, char *reason, size_t reason_size) {
@@ -423,6 +457,8 @@ void mapping_close(struct mapping *mapping) {
         atomic_store(&mapping->guard->base, 0);
     if (mapping->base && mapping->way == MAPPING_COPIED)
         room_give_back(mapping->base, mapping->reserved);
+    else if (mapping->way == MAPPING_KEPT)
+        shared_room_release(mapping->room);
     else if (mapping->base)
         munmap(mapping->base, mapping->bytes);
     free(mapping->data);

@@ -18,12 +18,16 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include "analyzer/base/parcel.h"
+#include "analyzer/base/shared_room.h"
+
 /* A process may have so many mappings (vm.max_map_count); what is not known is taken for the kernel's default. */
 size_t mapping_limit(void);
 
 enum mapping_way {
     MAPPING_SHARED, /* the file itself: one of the process's mappings, no memory of its own */
     MAPPING_COPIED, /* its bytes as they are now, holes left out: memory of its own, no mapping */
+    MAPPING_KEPT,   /* the same in a room that several processes share, where they stay */
 };
 
 /* A stretch of a file that may hold something. */
@@ -39,10 +43,12 @@ struct mapping {
     size_t data_count;
     struct mapping_data *dropped; /* of a copied file, in order; owned */
     size_t dropped_count;
-    bool sparse;         /* holes are more than half of it, and it is mapped */
-    struct stat opened;  /* the file as it was then */
-    struct guard *guard; /* private */
-    size_t reserved;     /* private: bytes taken of the common room for copies */
+    bool sparse;              /* holes are more than half of it, and it is mapped */
+    struct stat opened;       /* the file as it was then */
+    struct guard *guard;      /* private */
+    size_t reserved;          /* private: bytes taken of the common room for copies */
+    struct shared_room *room; /* private: of one that is kept, and where it lies there */
+    uint64_t offset;
 };
 
 /* Opens a regular file of at least one byte, or a member of an archive (archive.h), which is always copied. Returns
@@ -50,9 +56,11 @@ struct mapping {
  * (tmpfs) is copied whatever `way` says: there, reading a hole by a mapping would fill it, or fault where memory is
  * full. */
 bool mapping_open(struct mapping *mapping, const char *path, enum mapping_way way, char *reason, size_t reason_size);
-/* Unpacks the only member of an archive that is open as `file`, which it closes. It is nobody's file any more: nothing
- * is ever read of it again, and it does not change. */
-bool mapping_open_sent(struct mapping *mapping, int file, char *reason, size_t reason_size);
+/* Unpacks the only member of an archive that is open as `file`, which it closes, into `room`; NULL: into memory of its
+ * own. It is nobody's file any more: nothing is ever read of it again, and it does not change. */
+bool mapping_open_sent(struct mapping *mapping, int file, struct shared_room *room, char *reason, size_t reason_size);
+/* Packs where a kept file lies in its room, or opens it in the same room of another process. */
+void mapping_parcel(struct mapping *mapping, struct shared_room *room, struct parcel *parcel);
 /* Takes a copied file's bytes anew, as a mapping would show them, but for what was dropped. */
 void mapping_reread(struct mapping *mapping, const char *path);
 /* The same of `count` parts of it alone. */

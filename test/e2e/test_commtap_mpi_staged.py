@@ -128,16 +128,46 @@ def test_a_link_in_its_place_is_not_followed(jobs_dumps, hosts):
     assert f"not collected: b:/var/tmp/{places[1].name}" in done.stderr
 
 
+def give_little_memory(hosts, name):
+    (hosts.folder / name / "meminfo").write_text("MemTotal: 900 kB\nMemAvailable:     300 kB\n", encoding="utf-8")
+
+
+def team_with_tmpdir(hosts, where, tmpdir, *words):
+    program = jobs.BUILD / "commtap-mpi.openmpi"
+    return run(["mpirun.openmpi", "-n", str(len(where.split())), *hosts.on(where, "env", f"TMPDIR={tmpdir}", program, *words)])
+
+
 def test_too_much_for_the_memory_of_a_host(jobs_dumps, hosts):
+    """/dev/shm is memory, too."""
+    jobs.need_mpi("openmpi")
     hosts.deal(jobs_dumps["real"], ["b"])
-    (hosts.folder / "a" / "meminfo").write_text("MemTotal: 900 kB\nMemAvailable:     300 kB\n", encoding="utf-8")
-    for where, keep in ("a a b", "2 processes"), ("b a", "1 process"):
-        done = team(hosts, "openmpi", where, "report", hosts.shared)
+    give_little_memory(hosts, "a")
+    for where in ("a a b", "b a"):
+        done = team_with_tmpdir(hosts, where, "/dev/shm", "report", hosts.shared)
         assert done.returncode == 3 and done.stdout == ""
-        assert "4 dumps are staged on other hosts than " in done.stderr and f"where {keep} would take" in done.stderr
-        assert "307 kB are free" in done.stderr and "commtap collect" in done.stderr
+        # two processes of a host read the same copy
+        assert "4 dumps are staged on other hosts than " in done.stderr and "where 1 copy of them would take" in done.stderr
+        assert "of 307 kB of free memory, and of nothing that is free on a disk below TMPDIR" in done.stderr
+        assert "commtap collect" in done.stderr
         assert done.stderr.count("commtap: ") == 2  # they all say the same
-    assert team(hosts, "openmpi", "b", "report", hosts.shared).returncode == 0  # who has them needs no memory
+    # who has them needs no room
+    assert team_with_tmpdir(hosts, "b", "/dev/shm", "report", hosts.shared).returncode == 0
+
+
+@pytest.mark.parametrize("where", ["a a b", "b a", "a b a b"])
+def test_what_memory_is_too_little_for_goes_to_the_disk(jobs_dumps, hosts, where):
+    jobs.need_mpi("openmpi")
+    disk = jobs.BUILD / "test"
+    kind = subprocess.run(["stat", "-f", "-c", "%T", disk], capture_output=True, text=True, check=True).stdout.strip()
+    if kind in ("tmpfs", "ramfs"):
+        pytest.skip("the build lies in memory")
+    hosts.deal(jobs_dumps["real"], ["b", "a"])
+    for name in "ab":
+        give_little_memory(hosts, name)
+    before = sorted(disk.iterdir())
+    one, several = alone(hosts, "report", hosts.shared), team_with_tmpdir(hosts, where, disk, "report", hosts.shared)
+    assert (several.returncode, several.stderr, several.stdout) == (0, one.stderr, one.stdout)
+    assert sorted(disk.iterdir()) == before
 
 
 def test_who_was_killed_is_known_on_all_hosts(jobs_dumps, hosts):

@@ -66,6 +66,8 @@ struct part {
     uint64_t memory;  /* that is free here */
     bool for_first;   /* the first process alone needs them */
     bool other_stubs; /* it sees what others do not */
+    bool contained;   /* it sees none of the others' processes */
+    const char *disk; /* a directory for what memory is too little for */
     struct staged staged;
     enum staged_result agreed, exchanged;
 };
@@ -81,6 +83,8 @@ static void *share(void *argument) {
     if (!staged_begin(&part->staged, DUMPS))
         abort();
     part->staged.memory = part->memory;
+    part->staged.disk = part->disk;
+    part->staged.processes = part->contained ? "/dev" : "/proc";
     part->staged.for_first = part->for_first;
     part->staged.openers = 2;
     part->staged.round_bytes = 1; /* the least */
@@ -171,24 +175,78 @@ static void lenders_get_nothing(void **state) {
     close_all(parts);
 }
 
-/* Half of what is free is for reading them. These three are of one host: what they keep adds up. */
+/* Those of one host that lack the same: 0 and 2. */
+static void who_lacks_the_same_reads_one_copy(void **state) {
+    (void)state;
+    if (codec_lacks())
+        skip();
+    for (int contained = 0; contained < 2; contained++) {
+        struct part parts[PROCESSES] = {{.able = 0x01, .memory = FREE},
+                                        {.able = 0x4e, .memory = FREE},
+                                        {.able = 0x01, .memory = FREE, .contained = contained}};
+        play_team(share, PROCESSES, parts, sizeof *parts);
+        assert_int_equal(parts[2].staged.keeper, contained ? 2 : 0);
+        assert_int_equal(parts[0].staged.need.copies, contained ? 3 : 2); /* 1 lacks dump 0 */
+        for (unsigned p = 0; p < PROCESSES; p += 2)
+            for (size_t i = 1; i < DUMPS; i++)
+                if (i != 4 && i != 5)
+                    is_the_dump(parts[p].staged.dumps[i].dump, paths[i]);
+        /* they are the same bytes of the same file */
+        bool same = shared_room_place(parts[0].staged.room).inode != 0 &&
+                    shared_room_place(parts[0].staged.room).inode == shared_room_place(parts[2].staged.room).inode;
+        assert_int_equal(same, !contained);
+        close_all(parts);
+    }
+}
+
+/* Half of what is free is for reading them. */
 static void memory_is_looked_at_before_anything_is_sent(void **state) {
     (void)state;
     if (codec_lacks())
         skip();
-    uint64_t taken = 2 * size_of(paths[2]);
-    for (int short_of = 0; short_of < 2; short_of++) {
-        struct part parts[PROCESSES] = {
-            {.memory = FREE}, {.able = 0x04, .memory = FREE}, {.memory = 2 * taken - (uint64_t)short_of}};
-        unsigned exchanges = play_team(share, PROCESSES, parts, sizeof *parts);
-        for (unsigned p = 0; p < PROCESSES; p++) {
-            assert_int_equal(parts[p].exchanged, short_of ? STAGED_TOO_MUCH : STAGED_DONE);
-            assert_int_equal(parts[p].staged.need.bytes, taken);
-            assert_int_equal(parts[p].staged.need.memory, 2 * taken - (uint64_t)short_of);
-            assert_int_equal(parts[p].staged.need.processes, 3);
-            assert_int_equal(parts[p].staged.need.dumps, 1);
+    uint64_t taken = size_of(paths[2]);
+    for (int contained = 0; contained < 2; contained++) /* then each keeps a copy */
+        for (int short_of = 0; short_of < 2; short_of++) {
+            uint64_t free = 2 * taken * (1 + (uint64_t)contained) - (uint64_t)short_of;
+            struct part parts[PROCESSES] = {
+                {.memory = FREE}, {.able = 0x04, .memory = FREE}, {.memory = free, .contained = contained}};
+            unsigned exchanges = play_team(share, PROCESSES, parts, sizeof *parts);
+            for (unsigned p = 0; p < PROCESSES; p++) {
+                assert_int_equal(parts[p].exchanged, short_of ? STAGED_TOO_MUCH : STAGED_DONE);
+                assert_int_equal(parts[p].staged.need.bytes, taken * (1 + (uint64_t)contained));
+                assert_int_equal(parts[p].staged.need.memory, free);
+                assert_int_equal(parts[p].staged.need.copies, 1 + contained);
+                assert_int_equal(parts[p].staged.need.dumps, 1);
+            }
+            assert_int_equal(exchanges == 2, short_of); /* two meetings */
+            close_all(parts);
         }
-        assert_int_equal(exchanges == 1, short_of);
+}
+
+/* Where the build is there is a disk; /dev/shm lies in memory. */
+static void what_memory_is_too_little_for_lies_on_a_disk(void **state) {
+    (void)state;
+    if (codec_lacks())
+        skip();
+    struct shared_room *probe = shared_room_make(".");
+    uint64_t room = shared_room_free_bytes(probe);
+    shared_room_release(probe);
+    if (room < 64 * size_of(paths[DUMPS - 1]))
+        skip();
+    for (int disk = 0; disk < 2; disk++) {
+        const char *directory = disk ? "." : "/dev/shm";
+        struct part parts[PROCESSES] = {{.memory = 4096, .disk = directory},
+                                        {.able = 0x44, .memory = 4096, .disk = directory},
+                                        {.memory = 4096, .disk = directory}};
+        play_team(share, PROCESSES, parts, sizeof *parts);
+        for (unsigned p = 0; p < PROCESSES; p++)
+            assert_int_equal(parts[p].exchanged, disk ? STAGED_DONE : STAGED_TOO_MUCH);
+        for (unsigned p = 0; disk && p < PROCESSES; p += 2) {
+            is_the_dump(parts[p].staged.dumps[2].dump, paths[2]);
+            is_the_dump(parts[p].staged.dumps[DUMPS - 1].dump, paths[DUMPS - 1]);
+            assert_true(shared_room_free_bytes(parts[0].staged.room) > 0);
+        }
+        assert_null(parts[1].staged.room);
         close_all(parts);
     }
 }
@@ -232,6 +290,7 @@ static void *leave_after_agreeing(void *argument) {
     if (!staged_begin(&part->staged, 1))
         abort();
     part->staged.memory = FREE;
+    part->staged.processes = "/proc";
     part->staged.round_bytes = 1;
     part->staged.dumps[0].path = paths[0];
     part->staged.dumps[0].here = team->number == 0 ? 4097 : 0;
@@ -262,6 +321,8 @@ int main(void) {
         cmocka_unit_test(what_one_can_open_comes_to_all),
         cmocka_unit_test(what_all_can_open_stays_where_it_is),
         cmocka_unit_test(lenders_get_nothing),
+        cmocka_unit_test(who_lacks_the_same_reads_one_copy),
+        cmocka_unit_test(what_memory_is_too_little_for_lies_on_a_disk),
         cmocka_unit_test(memory_is_looked_at_before_anything_is_sent),
         cmocka_unit_test(one_that_cannot_be_read_is_unusable_and_the_rest_goes_on),
         cmocka_unit_test(who_sees_other_stubs_keeps_to_himself),
