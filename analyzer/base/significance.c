@@ -16,10 +16,12 @@
 #define INDEPENDENT_MANY  8.0   /* from here on, counting can tell one of two from the other: 2 * 2^-8 <= 0.01 */
 #define DRIFT_CORRELATION 0.975 /* of neighbouring batches, in the slowest drift taken for chance: 40 batches long */
 #define DRIFT_FACTOR      2.0   /* a rank that shares its processor with another process is that slow */
+#define STEPS_MANY        (2 * TIME_BATCHES_MIN) /* an autocorrelation of fewer is known to 0.25 at best (1 / sqrt(16)) */
 #define CONFIDENCE_MOST   0.999
 
 /* Work space of one table. */
 struct significance_table {
+    enum significance_rows rows;
     size_t batches, subjects;
     double *logs;      /* batches * subjects: ln(own / median of the others) */
     double *ranks;     /* per subject: sum over batches of its place, 1 = fastest */
@@ -29,8 +31,8 @@ struct significance_table {
     double *column;
 };
 
-static bool table_init(struct significance_table *table, size_t batches, size_t subjects) {
-    *table = (struct significance_table){.subjects = subjects};
+static bool table_init(struct significance_table *table, size_t batches, size_t subjects, enum significance_rows rows) {
+    *table = (struct significance_table){.rows = rows, .subjects = subjects};
     table->logs = calloc(batches * subjects, sizeof *table->logs);
     table->ranks = calloc(subjects, sizeof *table->ranks);
     table->slowest = calloc(subjects, sizeof *table->slowest);
@@ -184,7 +186,36 @@ static double chance_of_places(const struct significance_table *table, size_t su
     return both < 1 ? both : 1;
 }
 
+/* Of a few steps in each of which it is the slowest: chance that its mean distance from the others is as far above 0
+ * as it is, measured by how much that differs from step to step. */
+static double chance_of_distance(const struct significance_table *table, size_t subject) {
+    double mean = 0, squares = 0, k = (double)table->batches;
+    if (table->slowest[subject] < table->batches)
+        return 1;
+    for (size_t b = 0; b < table->batches; b++)
+        mean += table->logs[b * table->subjects + subject] / k;
+    for (size_t b = 0; b < table->batches; b++) {
+        double here = table->logs[b * table->subjects + subject] - mean;
+        squares += here * here;
+    }
+    if (mean <= 0)
+        return 1;
+    return squares > 0 ? student_both_tails(mean / sqrt(squares / (k - 1) / k), (unsigned)table->batches - 1) / 2 : 0;
+}
+
+/* Of steps that are not counted for less because they resemble each other. */
+static double chance_of_steps(const struct significance_table *table, size_t subject, double independent) {
+    unsigned steps = (unsigned)table->batches;
+    if (steps < STEP_ROWS_MIN)
+        return 1;
+    double places = steps < STEPS_MANY ? binomial_tail(steps, table->slowest[subject], 1 / (double)table->subjects)
+                                       : chance_of_places(table, subject, independent);
+    return fmin(1, 2 * fmin(places, chance_of_distance(table, subject)));
+}
+
 static double chance_of(const struct significance_table *table, size_t subject, double independent) {
+    if (table->rows == ROWS_ARE_STEPS)
+        return chance_of_steps(table, subject, independent);
     if (table->batches < TIME_BATCHES_MIN)
         return 1;
     double places = chance_of_places(table, subject, independent);
@@ -212,13 +243,14 @@ static void describe_subject(const struct significance_table *table, size_t subj
     };
 }
 
-double significance_judge(const int64_t *self, size_t batches, size_t subjects, struct significance *out) {
+double significance_judge(const int64_t *self, size_t batches, size_t subjects, enum significance_rows rows,
+                          struct significance *out) {
     struct significance_table table;
     struct subject_value *pairs = calloc(subjects, sizeof *pairs);
     double independent = -1;
     for (size_t i = 0; i < subjects; i++)
         out[i] = (struct significance){.p = 1};
-    if (table_init(&table, batches ? batches : 1, subjects) && pairs) {
+    if (table_init(&table, batches ? batches : 1, subjects, rows) && pairs) {
         for (size_t b = 0; b < batches; b++)
             add_block(&table, self + b * subjects, pairs);
         independent = table.batches ? independent_batches(&table) : 0;

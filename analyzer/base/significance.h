@@ -30,14 +30,20 @@ struct significance {
     double confidence;  /* 0 .. 0.999, set by significance_correct; 0.9 = one false alarm in a hundred such jobs */
 };
 
+/* What the rows of a table are. Steps are alike by themselves, and often few: of fewer than TIME_BATCHES_MIN a subject
+ * that is the slowest in each is also told from chance by how far it stands above its own variation (Student). */
+enum significance_rows { ROWS_ARE_TIME, ROWS_ARE_STEPS };
+enum { STEP_ROWS_MIN = 3 }; /* two tell a deviation, but hardly how large it is usually */
+
 #define SLOW_RATIO         1.05
 #define CONFIDENCE_VERDICT 0.9
 #define CONFIDENCE_SUSPECT 0.5
 
 /* Judges `subjects` >= 2 columns of `self` (batches * subjects, row by row, ns >= 0) into out[subjects]. Batches in
- * which all times are 0 are left out. With fewer than TIME_BATCHES_MIN batches p is 1. Returns the number of batches
- * that count as independent, negative when memory is short. */
-double significance_judge(const int64_t *self, size_t batches, size_t subjects, struct significance *out);
+ * which all times are 0 are left out. With fewer than TIME_BATCHES_MIN batches, or STEP_ROWS_MIN steps, p is 1. Returns
+ * the number of batches that count as independent, negative when memory is short. */
+double significance_judge(const int64_t *self, size_t batches, size_t subjects, enum significance_rows rows,
+                          struct significance *out);
 
 /* Corrects for testing `count` subjects at once (Benjamini-Hochberg) and sets confidence = 1 - 10 q. Returns false
  * when memory is short. */

@@ -60,7 +60,9 @@ static void say_stretch(char *text, size_t size, const struct straggler_analysis
     const struct cut *cut = &analysis->comparison_groups.cuts[straggler->dumps[0]];
     char slice[32];
     say_seconds(slice, sizeof slice, cut->slice_ns);
-    if (cut->kind == CUT_TIME)
+    if (straggler->by_steps)
+        snprintf(text, size, "own work in a step%s", analysis->beside_left_out ? " outside of all communication" : "");
+    else if (cut->kind == CUT_TIME)
         snprintf(text, size, "own work in each %s of the run", slice);
     else if (cut->kind == CUT_MESSAGE)
         snprintf(text, size, "own work from one message to the next of the same kind");
@@ -120,6 +122,7 @@ void findings_evidence(const struct straggler_analysis *analysis, const struct s
         say_at_times(text, size, analysis, straggler);
         return;
     }
+    const char *part = straggler->by_steps ? "step" : "time batch", *parts = straggler->by_steps ? "steps" : "batches";
     say_stretch(stretch, sizeof stretch, analysis, straggler);
     say_waited(waited, sizeof waited, straggler);
     say_seconds(longer, sizeof longer, straggler->others_comm_ns);
@@ -128,11 +131,11 @@ void findings_evidence(const struct straggler_analysis *analysis, const struct s
     say_seconds(others, sizeof others, straggler->others_work_ns);
     findings_say_where_late(analysis, straggler, where, sizeof where);
     snprintf(text, size,
-             "%s takes %s on average against %s of the others (in the median time batch "
-             "%.2f times as long; slowest in %.0f of %zu batches); in the %s looked at %s spent %s longer in "
+             "%s takes %s on average against %s of the others (in the median %s "
+             "%.2f times as long; slowest in %.0f of %zu %s); in the %s looked at %s spent %s longer in "
              "communication%s",
-             stretch, work, others, straggler->slowdown_ratio, straggler->slowest * (double)straggler->batches,
-             straggler->batches, window, waited, longer, where);
+             stretch, work, others, part, straggler->slowdown_ratio, straggler->slowest * (double)straggler->batches,
+             straggler->batches, parts, window, waited, longer, where);
 }
 
 const char *findings_site(const struct straggler_analysis *analysis, const struct straggler *straggler) {

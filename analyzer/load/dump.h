@@ -25,6 +25,7 @@
 
 /* One thing wrong with one file. `text` needs no file name or offset: the printer adds them. */
 enum { PROBLEM_TEXT = 160 };
+enum { STEP_MARK_LEVEL = 100 }; /* MPI_Pcontrol from here on marks steps (README) */
 struct problem {
     bool fatal; /* the file cannot be used at all */
     uint64_t offset;

@@ -70,8 +70,6 @@ struct step_start {
     uint32_t seq;  /* its number there, the same on all members; SEQ_NONE: it is no collective */
 };
 
-enum { STEP_MARK_LEVEL = 100 }; /* MPI_Pcontrol from here on marks steps (README) */
-
 struct step_walk {
     const struct common_clock *clock;
     const struct covered_time *covered;

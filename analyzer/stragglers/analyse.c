@@ -95,10 +95,10 @@ static void take_record(void *state, const struct match_record *item) {
     delay_costs_add_record(worker->delay_costs, worker->number, item);
     links_note(&worker->links, item, call);
     replay_add_record(worker->replay, worker->number, item);
-    rank_times_add(&analysis->times[item->dump], item, call);
+    bool done = rank_times_add(&analysis->times[item->dump], item, call);
     call_profile_add(&analysis->profiles[item->dump], item);
     bool launch = item->record->kind == RECORD_EXPOSED || (call && call->api == API_NCCL);
-    if (launch && !rank_launches_add(&analysis->launches[item->dump], item))
+    if (!done || (launch && !rank_launches_add(&analysis->launches[item->dump], item)))
         __atomic_store_n(&analysis->no_memory, true, __ATOMIC_RELAXED);
 }
 
@@ -371,6 +371,7 @@ static bool judge_columns(struct straggler_analysis *analysis, const struct time
     }
     if (batches->count > analysis->batches) {
         analysis->batches = batches->count;
+        analysis->batches_are_steps = batches->rows == ROWS_ARE_STEPS;
         analysis->independent_batches = independent;
     }
     free(verdicts);
@@ -390,17 +391,30 @@ static bool correct_leads(struct straggler_analysis *analysis) {
     return done;
 }
 
-static bool judge_comparison_groups(struct straggler_analysis *analysis, struct time_batches *batches,
-                                    struct rank_classes *classes, size_t *members) {
+/* The steps of a group where they are what is to be looked at and there are any, else its batches. */
+static bool make_batches(const struct straggler_analysis *analysis, size_t group, struct time_batches *batches,
+                         const size_t *members, size_t count) {
     size_t most = (size_t)(analysis->window_ns / BATCH_NS_LEAST);
     most = most > TIME_BATCHES_MOST ? TIME_BATCHES_MOST : most + (most == 0);
+    if (analysis->steps_compared || analysis->comparison_groups.communicators[group] == NOWHERE) {
+        if (!time_batches_of_steps(batches, analysis->times, members, count))
+            return false;
+        if (batches->count > 0)
+            return true;
+        time_batches_free(batches);
+    }
+    return time_batches_make(batches, analysis->times, members, count, most);
+}
+
+static bool judge_comparison_groups(struct straggler_analysis *analysis, struct time_batches *batches,
+                                    struct rank_classes *classes, size_t *members) {
     uint32_t all_classes = 0;
     for (size_t c = 0; c < analysis->comparison_groups.count; c++) {
         size_t count = list_group_members(analysis, c, members), whole_count = count;
         if (analysis->comparison_groups.communicators[c] == NOWHERE && count > 0 &&
             (count = leave_out_idle(analysis, members, count)) == 0)
             return false;
-        if (!time_batches_make(&batches[c], analysis->times, members, count, most))
+        if (!make_batches(analysis, c, &batches[c], members, count))
             return false;
         if (batches[c].dump_count < 2)
             continue;
@@ -410,7 +424,7 @@ static bool judge_comparison_groups(struct straggler_analysis *analysis, struct 
         if (!rank_classes_find(&classes[c], analysis->profiles, analysis->comparison_groups.cuts, analysis->directory,
                                whole, &batches[c]) ||
             !judge_columns(analysis, &batches[c], &classes[c]) ||
-            !verdicts_judge_leads(analysis, &classes[c], &batches[c]))
+            (batches[c].rows != ROWS_ARE_STEPS && !verdicts_judge_leads(analysis, &classes[c], &batches[c])))
             return false;
         for (size_t i = 0; i < batches[c].dump_count; i++) {
             analysis->class_of[batches[c].dumps[i]] = all_classes + classes[c].class_of[i];
@@ -502,7 +516,8 @@ static enum judgement how_judged(const struct straggler_analysis *analysis) {
     bool said = any_rank_in(analysis->stragglers, analysis->straggler_count) ||
                 any_rank_in(analysis->suspects, analysis->suspect_count) ||
                 analysis->uneven_count + analysis->hidden_count > 0;
-    return analysis->batches < TIME_BATCHES_MIN && !said ? JUDGED_TOO_SHORT : JUDGED;
+    size_t least = analysis->batches_are_steps ? STEP_ROWS_MIN : TIME_BATCHES_MIN;
+    return analysis->batches < least && !said ? JUDGED_TOO_SHORT : JUDGED;
 }
 
 /* Who is named. */
@@ -529,6 +544,62 @@ static void keep_first_look(struct straggler_analysis *analysis, struct signific
         rank_times_put_beside_back(&analysis->times[d]);
     *ranks = second;
     *leads = second_leads;
+}
+
+static bool have_steps(const struct straggler_analysis *analysis) {
+    bool any = false;
+    for (size_t d = 0; d < analysis->directory->dump_count; d++)
+        any |= analysis->times[d].steps.count >= STEP_ROWS_MIN;
+    return any;
+}
+
+/* That ranks take turns may be beside one that is slow in each step. */
+static bool nobody_is_claimed(const struct straggler_analysis *analysis) {
+    size_t claimed = analysis->slow_group_count + analysis->uneven_count + analysis->hidden_count;
+    for (size_t i = 0; i < analysis->straggler_count; i++)
+        claimed += analysis->stragglers[i].kind != STRAGGLER_ROTATING;
+    return claimed == 0;
+}
+
+/* Who is named, and by what. */
+static void drop_look(struct straggler_analysis *look) {
+    forget_named(look);
+    free(look->ranks);
+    free(look->leads);
+}
+
+/* A look that claims nobody is worth what the one before it is not: a suspicion, or that it could judge. */
+static bool is_better(const struct straggler_analysis *look, const struct straggler_analysis *before) {
+    if (!nobody_is_claimed(look))
+        return true;
+    return before->straggler_count + before->suspect_count == 0 &&
+           (look->suspect_count > 0 || (look->batches_are_steps && before->batches < TIME_BATCHES_MIN));
+}
+
+/* Who comes late once in a step is not late in most of its parts, and ranks that run ahead of their collectives do the
+ * same work in other parts of it: where nobody can be told by parts, steps are compared. */
+static bool judge_steps(struct straggler_analysis *analysis) {
+    struct straggler_analysis before = *analysis;
+    if (!nobody_is_claimed(analysis) || analysis->comparison_groups.count == 0 || !have_steps(analysis))
+        return true;
+    size_t count = analysis->directory->dump_count;
+    analysis->steps_compared = true;
+    analysis->batches = analysis->suspect_count = analysis->straggler_count = 0;
+    analysis->stragglers = analysis->suspects = analysis->uneven = analysis->hidden = NULL;
+    analysis->dump_lists = NULL;
+    analysis->ranks = calloc(count, sizeof *analysis->ranks);
+    analysis->leads = calloc(count, sizeof *analysis->leads);
+    bool done = analysis->ranks && analysis->leads;
+    for (size_t d = 0; done && d < count; d++)
+        analysis->ranks[d].p = analysis->leads[d].p = 1;
+    done = done && judge_ranks(analysis);
+    if (done && is_better(analysis, &before)) {
+        drop_look(&before);
+    } else {
+        drop_look(analysis);
+        *analysis = before;
+    }
+    return done;
 }
 
 /* Computation that overlaps communication is a rank's own work: whoever computes longer is slow, however much of it is
@@ -578,7 +649,7 @@ bool straggler_analyse(struct straggler_analysis *analysis, const struct common_
         measure(analysis, request->workers);
         if (waits_are_unresolved(analysis))
             delay_costs_forget(&analysis->delay_costs);
-        done = judge_ranks(analysis) && judge_lateness(analysis) &&
+        done = judge_ranks(analysis) && judge_steps(analysis) && judge_lateness(analysis) &&
                gains_find(analysis, &replay, request->team, request->workers);
         analysis->judgement = how_judged(analysis);
     }

@@ -206,7 +206,7 @@ static double judge_one(const struct rank_classes *classes, const struct time_ba
         for (size_t i = 0, at = 0; i < batches->dump_count; i++)
             if (classes->class_of[i] == rank_class)
                 table[b * size + at++] = batches->self_ns[b * batches->dump_count + i];
-    double independent = significance_judge(table, batches->count, size, part);
+    double independent = significance_judge(table, batches->count, size, batches->rows, part);
     for (size_t i = 0, at = 0; i < batches->dump_count; i++)
         if (classes->class_of[i] == rank_class)
             out[i] = part[at++];
@@ -216,12 +216,12 @@ static double judge_one(const struct rank_classes *classes, const struct time_ba
 double rank_classes_judge_ranks(const struct rank_classes *classes, const struct time_batches *batches,
                                 struct significance *out) {
     if (classes->count == 1)
-        return significance_judge(batches->self_ns, batches->count, batches->dump_count, out);
+        return significance_judge(batches->self_ns, batches->count, batches->dump_count, batches->rows, out);
     int64_t *table = calloc(batches->count * batches->dump_count + 1, sizeof *table);
     struct significance *part = calloc(batches->dump_count, sizeof *part);
     double independent = table && part ? 0 : -1;
     if (independent == 0 && !classes->placed)
-        independent = significance_judge(batches->self_ns, batches->count, batches->dump_count, out);
+        independent = significance_judge(batches->self_ns, batches->count, batches->dump_count, batches->rows, out);
     for (size_t i = 0; classes->placed && i < batches->dump_count; i++)
         out[i] = (struct significance){.p = 1};
     for (uint32_t r = 0; independent >= 0 && r < classes->count; r++)
@@ -251,7 +251,7 @@ double rank_classes_judge(const struct rank_classes *classes, const struct time_
         for (size_t b = 0; b < batches->count; b++)
             for (size_t r = 0; r < classes->count; r++)
                 table[b * classes->count + r] = row_median(classes, batches, b, r, scratch);
-        independent = significance_judge(table, batches->count, classes->count, out);
+        independent = significance_judge(table, batches->count, classes->count, batches->rows, out);
     }
     free(table);
     free(scratch);

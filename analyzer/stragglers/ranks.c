@@ -55,6 +55,7 @@ void rank_times_free(struct rank_times *times) {
     free(times->beside.calls);
     times->bins = times->beside = (struct rank_bins){0};
     sampled_collectives_free(&times->sampled);
+    own_steps_free(&times->steps);
 }
 
 void rank_bins_coarsen(struct rank_bins *bins, unsigned shift) {
@@ -113,6 +114,14 @@ static void close_stretch(struct rank_times *times, int64_t at) {
     times->open = false;
 }
 
+static int64_t later_of(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static int64_t earlier_of(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
 /* CUT_TIME: shares own work out to the slices that it lies in. */
 static void add_to_slices(struct rank_times *times, int64_t from, int64_t to) {
     const struct cut *cut = &times->cut;
@@ -149,26 +158,25 @@ static void add_beside(struct rank_times *times, int64_t from, int64_t to) {
     add_self(times, from, to);
     times->beside_ns = add_ns(times->beside_ns, to - from);
     times->pending_beside_ns = add_ns(times->pending_beside_ns, to - from);
+    if (times->work_step)
+        times->work_step->beside_ns = add_ns(times->work_step->beside_ns, to - from);
 }
 
 /* Time between the calls so far and this one was the rank's own, unless both only poll: the loop around polls is not
  * work. */
 static void count_self(struct rank_times *times, int64_t t0, bool poll) {
-    if (!poll || !times->polled || t0 - times->busy_to_ns >= POLL_GAP_NS)
-        add_self(times, times->busy_to_ns, t0);
-}
-
-static int64_t later_of(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
-static int64_t earlier_of(int64_t a, int64_t b) {
-    return a < b ? a : b;
+    if (poll && times->polled && t0 - times->busy_to_ns < POLL_GAP_NS)
+        return;
+    add_self(times, times->busy_to_ns, t0);
+    own_steps_add(times->step, later_of(times->busy_to_ns, times->work_to_ns), t0);
 }
 
 /* Work that has a name is a rank's own also while the rank communicates. Records come in the order of their beginnings:
  * whatever lasts until busy_to_ns or work_to_ns has begun. */
 static void count_work(struct rank_times *times, int64_t t0, int64_t t1) {
+    times->work_step = times->step;
+    own_steps_add(times->step, later_of(times->busy_to_ns, times->work_to_ns), t0);
+    own_steps_add(times->step, later_of(t0, times->work_to_ns), t1);
     add_beside(times, later_of(t0, times->work_to_ns), earlier_of(t1, times->busy_to_ns));
     times->work_to_ns = later_of(times->work_to_ns, t1);
 }
@@ -216,9 +224,10 @@ static enum call_class class_of(const struct call_name *call, const struct recor
 
 /* The stretch that is open while all records are there. */
 static void open_at(struct rank_times *times, uint32_t stretch, enum call_class class, int64_t t0, int64_t t1) {
-    if (times->from_ns > times->to_ns)
+    if (times->from_ns > times->to_ns) {
         times->from_ns = t0;
-    else if (stretch != times->stretch)
+        own_steps_add(times->step, times->step ? times->step->begin_ns : t0, t0);
+    } else if (stretch != times->stretch)
         close_stretch(times, times->to_ns);
     times->stretch = stretch;
     if (!times->open) /* Init is not part of the job's own time */
@@ -255,8 +264,11 @@ static const struct rank_cut *cut_after(const struct rank_times *times, int64_t 
 static void take_hidden(void *context, int64_t begin_ns, int64_t hidden_ns) {
     struct rank_times *times = context;
     const struct rank_cut *cut = cut_after(times, begin_ns);
+    struct own_step *step = own_steps_at(&times->steps, begin_ns);
     if (!times->open)
         return;
+    if (step)
+        step->self_ns = add_ns(step->self_ns, hidden_ns);
     times->self_ns = add_ns(times->self_ns, hidden_ns);
     times->hidden_ns = add_ns(times->hidden_ns, hidden_ns);
     if (!cut) {
@@ -282,13 +294,31 @@ static void count_hidden(struct rank_times *times, const struct match_record *it
         hidden_work_reached(&times->hidden, record->op, item->t0, take_hidden, times);
 }
 
-void rank_times_add(struct rank_times *times, const struct match_record *item, const struct call_name *call) {
+/* Finds the step that the record's work was launched in. A replayed operation was launched anew, when nobody knows. */
+static bool find_step(struct rank_times *times, const struct match_record *item, const struct call_name *call) {
+    const struct record *record = item->record;
+    bool device = record->kind == RECORD_GPU || record->kind == RECORD_KERNEL;
+    if (record->kind == RECORD_MARK && record->tag >= STEP_MARK_LEVEL)
+        return own_steps_mark(&times->steps, item->t0);
+    if (record->kind == RECORD_POST || record->kind == RECORD_GROUP)
+        own_steps_launched(&times->steps, record->op, item->t0);
+    if (device && item->replay == 0)
+        times->step = own_steps_of_launch(&times->steps, record->op);
+    else if (call && call_is_own_work(call) && record->seq != SEQ_NONE) /* us from its launch (import/write_dump.c) */
+        times->step = own_steps_at(&times->steps, add_ns(item->t0, -(int64_t)record->seq * 1000));
+    else
+        times->step = own_steps_at(&times->steps, item->t0);
+    return true;
+}
+
+bool rank_times_add(struct rank_times *times, const struct match_record *item, const struct call_name *call) {
+    bool done = find_step(times, item, call);
     if (item->record->kind == RECORD_PARTNER) /* of the call before it */
         pass_cut(times, item);
     if (times->device)
         count_hidden(times, item);
     if (!tells_time(times, item->record, call))
-        return;
+        return done;
     enum call_class class = class_of(call, item->record);
     int64_t t0 = item->t0, t1 = item->t1 > item->t0 ? item->t1 : item->t0;
     open_at(times, item->stretch, class, t0, t1);
@@ -297,13 +327,14 @@ void rank_times_add(struct rank_times *times, const struct match_record *item, c
     if (call)
         count_gpu_work(times, call, t0, t1);
     if (!classes[class].busy && !(class == CLASS_FILE && (item->record->flags & FLAG_COLLECTIVE)))
-        return;
+        return done;
     int64_t new_from = later_of(t0, times->busy_to_ns);
     count_call(times, class, t0, t1);
     pass_cut(times, item);
     add_beside(times, new_from, earlier_of(t1, times->work_to_ns));
     if (class == CLASS_SETUP && times->open && t0 > times->since_ns) /* Finalize ends the stretch at its entry */
         close_stretch(times, t0);
+    return done;
 }
 
 static void rank_bins_parcel(struct rank_bins *bins, struct parcel *parcel) {
@@ -331,6 +362,7 @@ void rank_times_parcel(struct rank_times *times, struct parcel *parcel) {
     rank_bins_parcel(&times->bins, parcel);
     rank_bins_parcel(&times->beside, parcel);
     sampled_collectives_parcel(&times->sampled, parcel);
+    own_steps_parcel(&times->steps, parcel);
     parcel_flag(parcel, &times->open);
     parcel_field(parcel, &times->since_ns);
 }
@@ -350,6 +382,7 @@ static void count_beside(struct rank_times *times, int sign) {
             bins->self_ns[at] = add_ns(bins->self_ns[at], sign * beside->self_ns[i]);
     }
     times->self_ns = add_ns(times->self_ns, sign * times->beside_ns);
+    own_steps_count_beside(&times->steps, sign);
 }
 
 void rank_times_leave_out_beside(struct rank_times *times) {

@@ -9,6 +9,7 @@
 
 #include "analyzer/stragglers/hidden_work.h"
 #include "analyzer/stragglers/sampled_collectives.h"
+#include "analyzer/stragglers/own_steps.h"
 #include "analyzer/match/cut.h"
 #include "analyzer/match/instances.h"
 
@@ -43,13 +44,15 @@ struct rank_times {
     struct rank_bins bins;
     struct rank_bins beside; /* the part of `bins` that is in beside_ns; none before there is any */
     struct sampled_collectives sampled;
+    struct own_steps steps; /* self time by steps, where they are marked and few */
     /* private to the walk */
     struct cut cut;
     struct hidden_work hidden;
     struct rank_cut cuts[RANK_CUTS];
     unsigned next_cut;
     uint32_t stretch;
-    bool device; /* GPU operations have times of their own */
+    bool device;                       /* GPU operations have times of their own */
+    struct own_step *step, *work_step; /* of the record at hand, and of the last work on record; NULL: none */
     bool open, after_cut, polled;
     uint32_t slice; /* CUT_TIME: the first one that is not over */
     int64_t since_ns, comm_to_ns, busy_to_ns, work_to_ns, gpu_work_to_ns, pending_self_ns, pending_beside_ns;
@@ -60,8 +63,8 @@ struct rank_times {
 bool rank_times_init(struct rank_times *times, const struct cut *cut, uint32_t bins, uint32_t segments, bool device);
 void rank_times_free(struct rank_times *times);
 
-/* Takes the rank's next record. `call` is NULL where it is unknown. */
-void rank_times_add(struct rank_times *times, const struct match_record *item, const struct call_name *call);
+/* Takes the rank's next record. `call` is NULL where it is unknown. Returns false when memory is short. */
+bool rank_times_add(struct rank_times *times, const struct match_record *item, const struct call_name *call);
 /* Ends the last stretch. */
 void rank_times_finish(struct rank_times *times);
 

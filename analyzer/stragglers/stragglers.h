@@ -49,7 +49,8 @@ struct straggler {
     int64_t extra_ns;                  /* own time beyond that of the others */
     int64_t others_comm_ns;            /* how much longer the median of the others sits in communication */
     int64_t done_later_ns;             /* by how much the median of the others is done earlier */
-    int64_t work_ns, others_work_ns;   /* own time per collective, and the median of the others'; 0 both: not known */
+    int64_t work_ns, others_work_ns;   /* own time per collective, message or (by_steps) step, and the median of the
+                                          others'; 0 both: not known */
     double slowdown_ratio;             /* own self time / median of the others', >= 1 */
     double persistence, confidence;    /* 0 .. 1 */
     double slowest;                    /* share of batches in which it was the slowest; rotating: of `stood_out` */
@@ -57,6 +58,7 @@ struct straggler {
     double what_if_speedup; /* >= 1: time looked at / that time with it mended (what_if.h). Of the costliest few by
                                replay; of further ones an estimate that does not follow waits which would only move */
     size_t batches;
+    bool by_steps;             /* these are marked steps, not parts of equal work */
     size_t parts, stood_out;   /* rotating: parts of the run looked at; of them, with a rank that stands out */
     unsigned part_collectives; /* rotating: collectives in one part */
     unsigned part_begin;       /* rotating: number of a part's first collective modulo that */
@@ -72,7 +74,7 @@ enum judgement {
     JUDGED = 0,
     JUDGED_ALONE,         /* one rank: nobody to compare with */
     JUDGED_NO_COLLECTIVE, /* no communicator whose collectives could be compared */
-    JUDGED_TOO_SHORT,     /* fewer than TIME_BATCHES_MIN independent batches, and nothing is said of any rank */
+    JUDGED_TOO_SHORT, /* fewer than TIME_BATCHES_MIN batches or STEP_ROWS_MIN steps, and nothing is said of any rank */
 };
 
 struct straggler_analysis {
@@ -97,7 +99,10 @@ struct straggler_analysis {
     enum judgement judgement;
     bool beside_left_out; /* own work that overlaps communication is left out of what ranks are compared by: by all of
                              it nobody is slow */
+    bool steps_compared;  /* ranks that meet in collectives were compared by steps, too, since by batches nobody is slow
+                           */
     size_t batches;       /* of the largest comparison group */
+    bool batches_are_steps; /* marked ones, few enough to be compared one by one (own_steps.h) */
     double independent_batches;
     int64_t from_ns, to_ns;       /* first and last record, common clock; from > to: none */
     int64_t covered_ns;           /* of the time between those two, what every rank's records cover */

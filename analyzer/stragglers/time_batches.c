@@ -91,14 +91,55 @@ static void cut(struct time_batches *batches, const struct common_bins *bins, co
     }
 }
 
-bool time_batches_make(struct time_batches *batches, struct rank_times *times, const size_t *members,
-                       size_t member_count, size_t most) {
+/* How many steps all columns have; 0: they differ. */
+static size_t common_steps(const struct time_batches *batches, const struct rank_times *times) {
+    size_t count = batches->dump_count > 0 ? times[batches->dumps[0]].steps.count : 0;
+    for (size_t i = 0; i < batches->dump_count; i++)
+        if (times[batches->dumps[i]].steps.count != count)
+            return 0;
+    return count;
+}
+
+static bool list_columns(struct time_batches *batches, const struct rank_times *times, const size_t *members,
+                         size_t member_count) {
     *batches = (struct time_batches){.dumps = malloc((member_count ? member_count : 1) * sizeof *batches->dumps)};
-    if (!batches->dumps)
-        return false;
-    for (size_t i = 0; i < member_count; i++)
+    for (size_t i = 0; batches->dumps && i < member_count; i++)
         if (times[members[i]].bins.count > 0)
             batches->dumps[batches->dump_count++] = members[i];
+    return batches->dumps != NULL;
+}
+
+/* Adds a row of so many steps. False where nobody worked in them, as in what follows the last mark. */
+static bool add_steps(struct time_batches *batches, const struct rank_times *times, size_t first, size_t count) {
+    int64_t *row = batches->self_ns + batches->count * batches->dump_count, sum = 0;
+    for (size_t i = 0; i < batches->dump_count; i++) {
+        row[i] = 0;
+        for (size_t step = first; step < first + count; step++)
+            row[i] = add_ns(row[i], times[batches->dumps[i]].steps.rows[step].self_ns);
+        sum = add_ns(sum, row[i]);
+    }
+    return sum > 0;
+}
+
+bool time_batches_of_steps(struct time_batches *batches, const struct rank_times *times, const size_t *members,
+                           size_t member_count) {
+    if (!list_columns(batches, times, members, member_count))
+        return false;
+    size_t steps = common_steps(batches, times), at_once = (steps + TIME_BATCHES_MOST - 1) / TIME_BATCHES_MOST;
+    batches->rows = ROWS_ARE_STEPS;
+    batches->at_once = at_once;
+    if (batches->dump_count < 2 || steps < STEP_ROWS_MIN)
+        return true;
+    batches->self_ns = calloc((steps / at_once + 1) * batches->dump_count, sizeof *batches->self_ns);
+    for (size_t step = 0; batches->self_ns && step + at_once <= steps; step += at_once)
+        batches->count += add_steps(batches, times, step, at_once);
+    return batches->self_ns != NULL;
+}
+
+bool time_batches_make(struct time_batches *batches, struct rank_times *times, const size_t *members,
+                       size_t member_count, size_t most) {
+    if (!list_columns(batches, times, members, member_count))
+        return false;
     if (batches->dump_count < 2)
         return true;
     struct common_bins bins;

@@ -10,6 +10,7 @@
 #ifndef COMMTAP_STRAGGLERS_TIME_BATCHES_H
 #define COMMTAP_STRAGGLERS_TIME_BATCHES_H
 
+#include "analyzer/base/significance.h"
 #include "analyzer/stragglers/ranks.h"
 
 enum { BATCH_NS_LEAST = 10000000 }; /* within a few time slices of the scheduler nothing is independent */
@@ -19,12 +20,18 @@ struct time_batches {
     size_t dump_count;
     int64_t *self_ns; /* count * dump_count, row by row */
     size_t count;
+    enum significance_rows rows;
+    size_t at_once; /* steps in one of them, where they are steps */
 };
 
 /* `members` lists the comparison group's dumps. Coarsens their bins to a common width. At most `most` batches. Returns
  * false when memory is short; the caller frees with time_batches_free in every case. */
 bool time_batches_make(struct time_batches *batches, struct rank_times *times, const size_t *members,
                        size_t member_count, size_t most);
+/* The same of marked steps: each is a batch, or several are one where they are more than TIME_BATCHES_MOST. None where
+ * the ranks have not as many of them each, or too many or too few (own_steps.h, significance.h). */
+bool time_batches_of_steps(struct time_batches *batches, const struct rank_times *times, const size_t *members,
+                           size_t member_count);
 void time_batches_free(struct time_batches *batches);
 
 #endif

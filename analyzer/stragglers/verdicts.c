@@ -11,7 +11,8 @@
 #include "analyzer/base/statistics.h"
 
 double verdicts_chance(const struct straggler_analysis *analysis, double p) {
-    return analysis->beside_left_out ? fmin(1, 2 * p) : p;
+    double looks = (analysis->beside_left_out ? 2 : 1) * (analysis->steps_compared ? 2 : 1);
+    return fmin(1, looks * p);
 }
 
 /* ---- hosts ----------------------------------------------------------------------------------- */
@@ -69,7 +70,7 @@ static bool judge_hosts(struct host_columns *hosts, const struct straggler_analy
     for (size_t b = 0; done && b < batches->count; b++)
         for (size_t h = 0; h < hosts->count; h++)
             table[b * hosts->count + h] = host_time(batches, b, &hosts->items[h], scratch);
-    if (done && significance_judge(table, batches->count, hosts->count, verdicts) >= 0) {
+    if (done && significance_judge(table, batches->count, hosts->count, batches->rows, verdicts) >= 0) {
         for (size_t h = 0; h < hosts->count; h++) {
             hosts->items[h].verdict = verdicts[h];
             hosts->items[h].verdict.p = verdicts_chance(analysis, verdicts[h].p);
@@ -157,13 +158,17 @@ static int64_t stretches_of(const struct rank_times *times) {
     return count;
 }
 
-/* A rank's own time per stretch; 0 where there is none. */
-static int64_t work_of(const struct rank_times *times) {
-    int64_t stretches = stretches_of(times);
+/* A rank's own time per step or stretch; 0 where there is none. */
+static int64_t work_of(const struct rank_times *times, const struct time_batches *batches, size_t column) {
+    int64_t stretches = stretches_of(times), sum = 0;
+    for (size_t b = 0; batches->rows == ROWS_ARE_STEPS && b < batches->count; b++)
+        sum = add_ns(sum, batches->self_ns[b * batches->dump_count + column]);
+    if (batches->rows == ROWS_ARE_STEPS)
+        return sum / (int64_t)(batches->count * batches->at_once);
     return stretches > 0 ? times->self_ns / stretches : 0;
 }
 
-/* What the slowest of a straggler's ranks and the median of the others take between two collectives. */
+/* What the slowest of a straggler's ranks and the median of the others take in a step or between two collectives. */
 static bool compare_work(const struct straggler_analysis *analysis, const struct time_batches *batches,
                          struct straggler *straggler) {
     int64_t *others = calloc(batches->dump_count, sizeof *others);
@@ -171,7 +176,7 @@ static bool compare_work(const struct straggler_analysis *analysis, const struct
     if (!others)
         return false;
     for (size_t i = 0; i < batches->dump_count; i++) {
-        int64_t work = work_of(&analysis->times[batches->dumps[i]]);
+        int64_t work = work_of(&analysis->times[batches->dumps[i]], batches, i);
         if (!straggler_concerns(straggler, batches->dumps[i]))
             others[count++] = work;
         else if (work > straggler->work_ns)
@@ -260,6 +265,7 @@ static bool make_straggler(const struct straggler_analysis *analysis, enum strag
                                     .confidence = verdict->confidence,
                                     .slowest = verdict->slowest,
                                     .batches = batches->count,
+                                    .by_steps = batches->rows == ROWS_ARE_STEPS,
                                     .communicator = NOWHERE};
     return add_costs(analysis, batches, straggler);
 }
@@ -361,7 +367,10 @@ static bool make_rank(const struct verdicts *verdicts, size_t dump, struct strag
         return false;
     *suspected = *suspected && is_material(analysis, straggler);
     bool by_waits = is_known_by_waits(analysis, verdicts->batches);
-    bool throughout = rank->confidence >= CONFIDENCE_VERDICT && (by_waits || leads->usual_ratio >= SLOW_RATIO);
+    bool by_steps =
+        verdicts->batches->rows == ROWS_ARE_STEPS; /* which are what comes again: their median is the usual */
+    bool throughout =
+        rank->confidence >= CONFIDENCE_VERDICT && (by_waits || by_steps || leads->usual_ratio >= SLOW_RATIO);
     if ((*suspected && throughout) || leads->confidence < (*suspected ? CONFIDENCE_VERDICT : CONFIDENCE_SUSPECT))
         return true;
     struct straggler at_times;

@@ -40,7 +40,7 @@ static void chance_is_exact_for_two(void **state) {
         table[2 * b] = 1000;
         table[2 * b + 1] = 1000 + extra[b];
     }
-    double independent = significance_judge(table, 10, 2, verdict);
+    double independent = significance_judge(table, 10, 2, ROWS_ARE_TIME, verdict);
     assert_true(independent > 9.99);
     assert_true(fabs(verdict[1].p - 1.0 / 1024) < 1e-9);
     assert_true(verdict[0].p > 0.99);
@@ -59,8 +59,8 @@ static void batches_that_resemble_each_other_count_for_less(void **state) {
         steady[2 * b + 1] = 1200 + (b * 7919) % 100;
         wave[2 * b + 1] = 1200 + (int64_t)(100 * sin(b / 5.0)); /* above all the while, wandering */
     }
-    double all = significance_judge(steady, BATCHES, 2, verdict), chance = verdict[1].p;
-    double few = significance_judge(wave, BATCHES, 2, verdict);
+    double all = significance_judge(steady, BATCHES, 2, ROWS_ARE_TIME, verdict), chance = verdict[1].p;
+    double few = significance_judge(wave, BATCHES, 2, ROWS_ARE_TIME, verdict);
     assert_true(all > 20);
     assert_true(few < 8);
     assert_true(verdict[1].p > chance * 1000);
@@ -82,7 +82,7 @@ static void a_drift_does_not_hide_a_rank_many_times_as_slow(void **state) {
             table[2 * b] = 10000 + (b * 7919) % 300;
             table[2 * b + 1] = (int64_t)(factor * (10000 + (b * 104729) % 300));
         }
-        double independent = significance_judge(table, BATCHES, 2, verdict);
+        double independent = significance_judge(table, BATCHES, 2, ROWS_ARE_TIME, verdict);
         assert_true(independent < 8 || cases[i].before == cases[i].after);
         assert_true(significance_correct(both, 2));
         assert_int_equal(verdict[1].confidence >= CONFIDENCE_VERDICT, cases[i].slow);
@@ -100,7 +100,7 @@ static double judge_wave(size_t subjects, double level, double (*wave)(int batch
         for (size_t i = 0; i < subjects; i++)
             table[(size_t)b * subjects + i] =
                 i + 1 < subjects ? 1000000000 : (int64_t)(1000000000 * exp(level + wave(b)));
-    double independent = significance_judge(table, BATCHES, subjects, verdicts);
+    double independent = significance_judge(table, BATCHES, subjects, ROWS_ARE_TIME, verdicts);
     *judged = verdicts[subjects - 1];
     return independent;
 }
@@ -183,7 +183,7 @@ static void few_batches_prove_nothing(void **state) {
     struct significance verdict[4];
     for (int i = 0; i < 7 * 4; i++)
         table[i] = i % 4 == 2 ? 5000 : 1000;
-    significance_judge(table, 7, 4, verdict);
+    significance_judge(table, 7, 4, ROWS_ARE_TIME, verdict);
     assert_true(verdict[2].p >= 1);
     assert_true(verdict[2].ratio > 4.9);
 }
