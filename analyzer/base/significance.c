@@ -16,7 +16,7 @@
 #define INDEPENDENT_MANY  8.0   /* from here on, counting can tell one of two from the other: 2 * 2^-8 <= 0.01 */
 #define DRIFT_CORRELATION 0.975 /* of neighbouring batches, in the slowest drift taken for chance: 40 batches long */
 #define DRIFT_FACTOR      2.0   /* a rank that shares its processor with another process is that slow */
-#define STEPS_MANY        (2 * TIME_BATCHES_MIN) /* an autocorrelation of fewer is known to 0.25 at best (1 / sqrt(16)) */
+#define STEPS_MANY        16    /* an autocorrelation of fewer is known to 0.25 at best (1 / sqrt(16)) */
 #define CONFIDENCE_MOST   0.999
 
 /* Work space of one table. */

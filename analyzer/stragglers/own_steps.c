@@ -57,7 +57,8 @@ void own_steps_parcel(struct own_steps *steps, struct parcel *parcel) {
     size_t count = steps->count;
     parcel_flag(parcel, &steps->too_many);
     parcel_field(parcel, &count);
-    if (count > OWN_STEPS_MOST || (count > 0 && !steps->rows && !(steps->rows = calloc(OWN_STEPS_MOST, sizeof *steps->rows))))
+    if (count > OWN_STEPS_MOST ||
+        (count > 0 && !steps->rows && !(steps->rows = calloc(OWN_STEPS_MOST, sizeof *steps->rows))))
         parcel->failed = true;
     if (parcel->failed)
         return;

@@ -164,7 +164,7 @@ static int64_t work_of(const struct rank_times *times, const struct time_batches
     for (size_t b = 0; batches->rows == ROWS_ARE_STEPS && b < batches->count; b++)
         sum = add_ns(sum, batches->self_ns[b * batches->dump_count + column]);
     if (batches->rows == ROWS_ARE_STEPS)
-        return sum / (int64_t)(batches->count * batches->at_once);
+        return batches->at_once > 0 && batches->count > 0 ? sum / (int64_t)(batches->count * batches->at_once) : 0;
     return stretches > 0 ? times->self_ns / stretches : 0;
 }
 

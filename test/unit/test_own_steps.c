@@ -191,7 +191,8 @@ static void one_step_of_few_that_is_not_slow_leaves_doubt(void **state) {
 }
 
 /* A rank that another process keeps busy for a while is slow in steps that follow each other: of 16 and more that is
- * seen (their autocorrelation), of fewer it is not. It is not the slowest in all of them: then its distance would do. */
+ * seen (their autocorrelation), of fewer it is not. It is not the slowest in all of them: then its distance would do.
+ */
 static void steps_in_a_row_count_for_less_from_sixteen_on(void **state) {
     (void)state;
     for (size_t steps = 15; steps <= 16; steps++) {
