@@ -61,7 +61,9 @@ static void say_stretch(char *text, size_t size, const struct straggler_analysis
     char slice[32];
     say_seconds(slice, sizeof slice, cut->slice_ns);
     if (straggler->by_steps)
-        snprintf(text, size, "own work in a step%s", analysis->beside_left_out ? " outside of all communication" : "");
+        snprintf(text, size, "own work %s%s",
+                 straggler->marked ? "in a step" : "from one collective of all to the next",
+                 analysis->beside_left_out ? " outside of all communication" : "");
     else if (cut->kind == CUT_TIME)
         snprintf(text, size, "own work in each %s of the run", slice);
     else if (cut->kind == CUT_MESSAGE)
@@ -122,7 +124,8 @@ void findings_evidence(const struct straggler_analysis *analysis, const struct s
         say_at_times(text, size, analysis, straggler);
         return;
     }
-    const char *part = straggler->by_steps ? "step" : "time batch", *parts = straggler->by_steps ? "steps" : "batches";
+    const char *part = !straggler->by_steps ? "time batch" : straggler->marked ? "step" : "part";
+    const char *parts = !straggler->by_steps ? "batches" : straggler->marked ? "steps" : "parts";
     say_stretch(stretch, sizeof stretch, analysis, straggler);
     say_waited(waited, sizeof waited, straggler);
     say_seconds(longer, sizeof longer, straggler->others_comm_ns);

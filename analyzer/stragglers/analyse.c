@@ -250,6 +250,42 @@ static bool walk_dumps(struct straggler_analysis *analysis, struct replay *repla
     return finishing.done[0] && finishing.done[1];
 }
 
+/* The dump's own number of a communicator, COMM_NONE where its rank is not in it. */
+static uint32_t local_number(const struct match_directory *directory, size_t dump, uint32_t communicator) {
+    for (uint32_t local = 0; local < directory->dumps[dump]->communicator_count; local++)
+        if (match_place_of(directory, dump, local).communicator == communicator)
+            return local;
+    return COMM_NONE;
+}
+
+/* The communicator of all members of a group that is compared by messages, whose collectives are too few to compare it
+ * by; NOWHERE: there is none. */
+static uint32_t meeting_of(const struct straggler_analysis *analysis, uint32_t group) {
+    const struct comparison_groups *groups = &analysis->comparison_groups;
+    for (size_t g = 0; g < groups->count && groups->communicators[group] == NOWHERE; g++) {
+        bool all = groups->communicators[g] != NOWHERE;
+        for (size_t d = 0; all && d < analysis->directory->dump_count; d++)
+            all = groups->group_of[d] != group ||
+                  local_number(analysis->directory, d, groups->communicators[g]) != COMM_NONE;
+        if (all)
+            return groups->communicators[g];
+    }
+    return NOWHERE;
+}
+
+/* In a profiler's trace, which is short, such collectives part steps where these are not marked. */
+static void choose_meetings(struct straggler_analysis *analysis) {
+    const struct match_directory *directory = analysis->directory;
+    for (uint32_t g = 0; g < analysis->comparison_groups.count; g++) {
+        uint32_t meeting = meeting_of(analysis, g);
+        for (size_t d = 0; meeting != NOWHERE && d < directory->dump_count; d++)
+            if (analysis->comparison_groups.group_of[d] == g && directory->dumps[d]->header->pid == 0) {
+                analysis->times[d].steps.meets = true;
+                analysis->times[d].steps.meeting = local_number(directory, d, meeting);
+            }
+    }
+}
+
 static bool prepare(struct straggler_analysis *analysis) {
     size_t count = analysis->directory->dump_count;
     uint32_t bins = (uint32_t)(BINS_IN_ALL / count);
@@ -277,6 +313,7 @@ static bool prepare(struct straggler_analysis *analysis) {
                              dump_has_device_times(analysis->directory->dumps[d])))
             return false;
     }
+    choose_meetings(analysis);
     return true;
 }
 

@@ -11,7 +11,7 @@ void own_steps_free(struct own_steps *steps) {
     steps->count = 0;
 }
 
-bool own_steps_mark(struct own_steps *steps, int64_t at_ns) {
+static bool begin_step(struct own_steps *steps, int64_t at_ns) {
     if (steps->too_many || steps->count == OWN_STEPS_MOST) {
         steps->too_many = true;
         own_steps_free(steps);
@@ -21,6 +21,23 @@ bool own_steps_mark(struct own_steps *steps, int64_t at_ns) {
         return false;
     steps->rows[steps->count++] = (struct own_step){.begin_ns = at_ns};
     return true;
+}
+
+bool own_steps_mark(struct own_steps *steps, int64_t at_ns) {
+    if (!steps->marked) { /* collectives do not count any more */
+        own_steps_free(steps);
+        steps->too_many = false;
+    }
+    steps->marked = true;
+    return begin_step(steps, at_ns);
+}
+
+bool own_steps_meet(struct own_steps *steps, int64_t at_ns) {
+    return steps->marked || !steps->meets || begin_step(steps, at_ns);
+}
+
+size_t own_steps_whole(const struct own_steps *steps) {
+    return steps->marked || steps->count == 0 ? steps->count : steps->count - 1;
 }
 
 struct own_step *own_steps_at(const struct own_steps *steps, int64_t at_ns) {
@@ -56,6 +73,7 @@ void own_steps_count_beside(struct own_steps *steps, int sign) {
 void own_steps_parcel(struct own_steps *steps, struct parcel *parcel) {
     size_t count = steps->count;
     parcel_flag(parcel, &steps->too_many);
+    parcel_flag(parcel, &steps->marked);
     parcel_field(parcel, &count);
     if (count > OWN_STEPS_MOST ||
         (count > 0 && !steps->rows && !(steps->rows = calloc(OWN_STEPS_MOST, sizeof *steps->rows))))

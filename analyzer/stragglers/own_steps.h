@@ -6,7 +6,8 @@
  *
  * A trace of a few steps has no more parts that are alike than steps: within one the stages of a pipeline work at
  * different moments, and where ranks run ahead of each other they do the same at different times. A step begins at its
- * mark (MPI_Pcontrol(100), a profiler's ProfilerStep). What a GPU does belongs to the step in which it was launched.
+ * mark (MPI_Pcontrol(100), a profiler's ProfilerStep), or, in a profiler's trace without marks, at each collective in
+ * which all ranks that are compared meet. What a GPU does belongs to the step in which it was launched.
  */
 #ifndef COMMTAP_STRAGGLERS_OWN_STEPS_H
 #define COMMTAP_STRAGGLERS_OWN_STEPS_H
@@ -29,13 +30,19 @@ struct own_step {
 struct own_steps {
     struct own_step *rows; /* room for OWN_STEPS_MOST; NULL before the first mark, or where there are too many */
     size_t count;
-    bool too_many;
+    bool too_many, marked;
+    bool meets; /* where nothing is marked, a collective of `meeting` begins a step: then the last one has no end */
+    uint32_t meeting; /* local index of a communicator */
 };
 
 void own_steps_free(struct own_steps *steps);
 
-/* A step begins. Returns false when memory is short. */
+/* A step begins, by a mark or by a collective of the communicator `meeting`, which after a mark counts for nothing.
+ * Returns false when memory is short. */
 bool own_steps_mark(struct own_steps *steps, int64_t at_ns);
+bool own_steps_meet(struct own_steps *steps, int64_t at_ns);
+/* So many of them are whole. */
+size_t own_steps_whole(const struct own_steps *steps);
 /* An operation with that number was launched then; numbers rise. */
 void own_steps_launched(struct own_steps *steps, uint32_t op, int64_t at_ns);
 

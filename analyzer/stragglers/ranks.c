@@ -297,9 +297,11 @@ static void count_hidden(struct rank_times *times, const struct match_record *it
 /* Finds the step that the record's work was launched in. A replayed operation was launched anew, when nobody knows. */
 static bool find_step(struct rank_times *times, const struct match_record *item, const struct call_name *call) {
     const struct record *record = item->record;
-    bool device = record->kind == RECORD_GPU || record->kind == RECORD_KERNEL;
+    bool device = record->kind == RECORD_GPU || record->kind == RECORD_KERNEL, done = true;
     if (record->kind == RECORD_MARK && record->tag >= STEP_MARK_LEVEL)
         return own_steps_mark(&times->steps, item->t0);
+    if (record->kind == RECORD_POST && record->flags & FLAG_COLLECTIVE && record->comm == times->steps.meeting)
+        done = own_steps_meet(&times->steps, item->t0);
     if (record->kind == RECORD_POST || record->kind == RECORD_GROUP)
         own_steps_launched(&times->steps, record->op, item->t0);
     if (device && item->replay == 0)
@@ -308,7 +310,7 @@ static bool find_step(struct rank_times *times, const struct match_record *item,
         times->step = own_steps_at(&times->steps, add_ns(item->t0, -(int64_t)record->seq * 1000));
     else
         times->step = own_steps_at(&times->steps, item->t0);
-    return true;
+    return done;
 }
 
 bool rank_times_add(struct rank_times *times, const struct match_record *item, const struct call_name *call) {

@@ -58,7 +58,7 @@ struct straggler {
     double what_if_speedup; /* >= 1: time looked at / that time with it mended (what_if.h). Of the costliest few by
                                replay; of further ones an estimate that does not follow waits which would only move */
     size_t batches;
-    bool by_steps;             /* these are marked steps, not parts of equal work */
+    bool by_steps, marked;     /* these are steps, not parts of equal work: marked, or between collectives of all */
     size_t parts, stood_out;   /* rotating: parts of the run looked at; of them, with a rank that stands out */
     unsigned part_collectives; /* rotating: collectives in one part */
     unsigned part_begin;       /* rotating: number of a part's first collective modulo that */
@@ -102,7 +102,7 @@ struct straggler_analysis {
     bool steps_compared;  /* ranks that meet in collectives were compared by steps, too, since by batches nobody is slow
                            */
     size_t batches;       /* of the largest comparison group */
-    bool batches_are_steps; /* marked ones, few enough to be compared one by one (own_steps.h) */
+    bool batches_are_steps; /* few enough to be compared one by one (own_steps.h) */
     double independent_batches;
     int64_t from_ns, to_ns;       /* first and last record, common clock; from > to: none */
     int64_t covered_ns;           /* of the time between those two, what every rank's records cover */

@@ -93,9 +93,9 @@ static void cut(struct time_batches *batches, const struct common_bins *bins, co
 
 /* How many steps all columns have; 0: they differ. */
 static size_t common_steps(const struct time_batches *batches, const struct rank_times *times) {
-    size_t count = batches->dump_count > 0 ? times[batches->dumps[0]].steps.count : 0;
+    size_t count = batches->dump_count > 0 ? own_steps_whole(&times[batches->dumps[0]].steps) : 0;
     for (size_t i = 0; i < batches->dump_count; i++)
-        if (times[batches->dumps[i]].steps.count != count)
+        if (own_steps_whole(&times[batches->dumps[i]].steps) != count)
             return 0;
     return count;
 }
@@ -128,6 +128,7 @@ bool time_batches_of_steps(struct time_batches *batches, const struct rank_times
     size_t steps = common_steps(batches, times), at_once = (steps + TIME_BATCHES_MOST - 1) / TIME_BATCHES_MOST;
     batches->rows = ROWS_ARE_STEPS;
     batches->at_once = at_once;
+    batches->marked = batches->dump_count > 0 && times[batches->dumps[0]].steps.marked;
     if (batches->dump_count < 2 || steps < STEP_ROWS_MIN)
         return true;
     batches->self_ns = calloc((steps / at_once + 1) * batches->dump_count, sizeof *batches->self_ns);

@@ -22,6 +22,7 @@ struct time_batches {
     size_t count;
     enum significance_rows rows;
     size_t at_once; /* steps in one of them, where they are steps */
+    bool marked;    /* those are marked, else from one collective of all to the next (own_steps.h) */
 };
 
 /* `members` lists the comparison group's dumps. Coarsens their bins to a common width. At most `most` batches. Returns

@@ -266,6 +266,7 @@ static bool make_straggler(const struct straggler_analysis *analysis, enum strag
                                     .slowest = verdict->slowest,
                                     .batches = batches->count,
                                     .by_steps = batches->rows == ROWS_ARE_STEPS,
+                                    .marked = batches->marked,
                                     .communicator = NOWHERE};
     return add_costs(analysis, batches, straggler);
 }

@@ -67,11 +67,12 @@ class Job:
         for rank in range(RANKS):
             self.host[rank] += 200 * self.random.uniform(0.95, 1.05) + (self.late if rank == self.slow else 0)
 
-    def end_step(self, number, wait):
+    def end_step(self, number, wait, marked=True):
         for rank in range(RANKS):
             if wait:  # as loss.item() does; else the host runs ahead
                 self.host[rank] = max(self.host[rank], *self.free[rank].values()) + 20
-            self.events[rank].append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{number}", "pid": 1000 + rank, "tid": 1,
+            name = f"ProfilerStep#{number}" if marked else "my step"
+            self.events[rank].append({"ph": "X", "cat": "user_annotation", "name": name, "pid": 1000 + rank, "tid": 1,
                                       "ts": self.begin[rank], "dur": self.host[rank] - self.begin[rank] - 1, "args": {}})
 
     def write(self, folder):
@@ -101,7 +102,7 @@ def sharded(steps, wait, **fault):
     return job
 
 
-def pipeline(steps, wait, **fault):
+def pipeline(steps, wait, marked=True, **fault):
     """A stage on each rank; all forward, then all backward, then they meet."""
     job = Job(**fault)
     for step in range(steps):
@@ -117,7 +118,7 @@ def pipeline(steps, wait, **fault):
                 at = job.message(stage + 1, stage, at) if stage < RANKS - 1 else 0
                 at = job.compute(stage, 4000, at)
         job.meet(22, "allreduce", 100, [job.free[rank][7] for rank in range(RANKS)])
-        job.end_step(step, wait)
+        job.end_step(step, wait, marked)
     return job
 
 
@@ -155,6 +156,25 @@ def test_nobody_is_slow_in_a_few_steps(play, wait, tmp_path):
         assert found["stragglers"] == [] and found["suspects"] == [], seed
         assert "nobody makes the others wait beyond chance" in said
     if play is pipeline:
+        assert "(4 steps compared)" in said
+
+
+@pytest.mark.parametrize("slow", range(RANKS))
+def test_where_no_step_is_marked_all_meet(slow, tmp_path):
+    """The gradients' norm is summed up over all stages once in a step: what is before the first and behind the last is none."""
+    late = pipeline(6, slow % 2 == 0, marked=False, seed=1, slow=slow, factor=1.4)
+    truth = late.length() / pipeline(6, slow % 2 == 0, seed=1).length()
+    found, said = looked_at(tmp_path, late)
+    assert [(one["kind"], one["rank"]) for one in found["stragglers"]] == [("rank", slow)]
+    assert found["stragglers"][0]["what_if_speedup"] == pytest.approx(truth, rel=0.05)
+    assert "own work from one collective of all to the next takes" in said and "slowest in 5 of 5 parts" in said
+
+
+def test_nobody_is_slow_where_all_meet(tmp_path):
+    for seed in range(6):
+        (tmp_path / str(seed)).mkdir()
+        found, said = looked_at(tmp_path / str(seed), pipeline(5, seed % 2 == 0, marked=False, seed=seed))
+        assert found["stragglers"] == [] and found["suspects"] == [], seed
         assert "(4 steps compared)" in said
 
 

@@ -65,6 +65,22 @@ static void of_more_than_64_steps_none_is_kept(void **state) {
     own_steps_free(&steps);
 }
 
+static void collectives_of_all_part_steps_where_none_is_marked(void **state) {
+    (void)state;
+    struct own_steps steps = {0};
+    assert_true(own_steps_meet(&steps, 100)); /* of another group */
+    assert_int_equal(steps.count, 0);
+    steps.meets = true;
+    for (int i = 0; i < 4; i++)
+        assert_true(own_steps_meet(&steps, 100 * i));
+    assert_int_equal(own_steps_whole(&steps), 3); /* the last one has no end */
+    assert_true(own_steps_mark(&steps, 400));
+    assert_true(own_steps_meet(&steps, 450));
+    assert_int_equal(steps.count, 1);
+    assert_int_equal(own_steps_whole(&steps), 1);
+    own_steps_free(&steps);
+}
+
 static void steps_travel(void **state) {
     (void)state;
     struct own_steps steps = {0}, other = {0};
@@ -213,6 +229,7 @@ int main(void) {
         cmocka_unit_test(what_is_launched_belongs_to_its_step),
         cmocka_unit_test(beside_is_left_out_and_put_back),
         cmocka_unit_test(of_more_than_64_steps_none_is_kept),
+        cmocka_unit_test(collectives_of_all_part_steps_where_none_is_marked),
         cmocka_unit_test(steps_travel),
         cmocka_unit_test(each_step_is_a_row),
         cmocka_unit_test(of_many_steps_several_are_a_row),
