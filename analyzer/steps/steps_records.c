@@ -132,7 +132,7 @@ static void add_gpu_span(struct step_walk *w, int64_t from, int64_t to, int64_t 
         w->gpu_spans[w->gpu_span_count++] = (struct gpu_span){from, to, launched, GPU_NO_STEP, 0, kind};
 }
 
-/* When the launch with that number was made: imported traces have its call right before it. */
+/* When the launch with that number was made: imported traces have its call, or its group's end, right before it. */
 static int64_t launch_time(const struct step_walk *w, uint32_t op, int64_t from) {
     bool known = w->posted.op == op && (w->posted.to > w->posted.from || w->posted.from < from);
     return known ? w->posted.from : GPU_LAUNCH_UNKNOWN;
@@ -220,6 +220,8 @@ static void add_host_record(struct step_walk *w, const struct record *record, co
         step_walk_add_start(w, t0, NULL);
     if (!call)
         return;
+    if (record->kind == RECORD_POST || record->kind == RECORD_GROUP)
+        w->posted = (struct step_posted){record->op, t0, t1};
     if (record->kind == RECORD_DONE) {
         if (is_counted(w, record, call) && GROW(w, completions, completion_count, completion_room))
             w->completions[w->completion_count++] = (struct step_completion){t1, (record->flags & FLAG_RECV) != 0, 0};
@@ -230,8 +232,6 @@ static void add_host_record(struct step_walk *w, const struct record *record, co
     bool counted = is_counted(w, record, call);
     if (record->kind == RECORD_CALL && trace_work_of(call) != TRACE_WORK_NONE)
         add_trace_work(w, record, trace_work_of(call), t0, t1);
-    if (record->kind == RECORD_POST)
-        w->posted = (struct step_posted){record->op, t0, t1};
     if (is_called_operation(w, record, call))
         add_operation(w, record, call, t0, t1, counted);
     if (is_communication_call(call) || record_makes_communicator(record, call))

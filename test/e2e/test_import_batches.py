@@ -99,6 +99,30 @@ def test_nobody_is_late_among_batches(annotated, tmp_path):
     assert result["stragglers"] == [] and not [one for one in result["findings"] if one["severity"] != "info"]
 
 
+@pytest.mark.parametrize("annotated", [False, True], ids=["alone", "annotated"])
+def test_a_gpu_is_busy_while_it_exchanges(annotated, tmp_path):
+    """Two steps, whose kernels run 900 later: it computes for 300 and for 100, and from 50 after the former to 50 into the
+    latter it sends and receives in one kernel."""
+    for number in range(RANKS):
+        rank = Rank(number)
+        for at in (10000, 11000):
+            rank.on_thread("user_annotation", f"ProfilerStep#{at // 1000}", at, 1000)
+            rank.kernel(at + 10, "ampere_sgemm_128x64_nn", at + 900, at + 1200, 7)
+            exchange(rank, at + 20)
+            if annotated:
+                rank.on_thread("user_annotation", "nccl:coalesced", at + 49, 10)
+            rank.kernel(at + 50, "ncclDevKernel_SendRecv(args)", at + 1250, at + 1650, 20)
+            rank.kernel(at + 60, "ampere_sgemm_128x64_nn", at + 1600, at + 1700, 7)
+        rank.write(tmp_path)
+    jobs.commtap("import", tmp_path, "-o", tmp_path / "dumps")
+    keys = ("kernel_seconds", "busy_seconds", "idle_seconds", "compute_seconds", "communication_seconds", "overlap_seconds",
+            "exposed_seconds")
+    rows = {by: jobs.document("steps", *by, tmp_path / "dumps")["gpus"] for by in ((), ("--by", "both"))}
+    assert [[round(row[key] * 1e6) for key in keys] for row in rows[()]] == [[1800, 1500, 300, 800, 800, 100, 700]] * RANKS
+    assert [(row["rank"], row["step"]) for row in rows["--by", "both"]] == [(rank, step) for rank in range(RANKS) for step in range(2)]
+    assert [[round(row[key] * 1e6) for key in keys] for row in rows["--by", "both"]] == [[800, 750, 50, 400, 400, 50, 350]] * RANKS * 2
+
+
 def halves(rank):
     return range(2) if rank < 2 else range(2, RANKS)
 

@@ -233,17 +233,21 @@ static void without_waits_on_record_nothing_on_a_gpu_is_known_to_be_alone(void *
                   &(struct step){.communication_alone_ns = STEP_UNKNOWN, .collective_alone_ns = STEP_UNKNOWN});
 }
 
+static void name_work(struct hand_job *job, const char *name) {
+    dump_builder_call(job->builders[0], WORK, CLASS_OTHER, FLOW_NONE, BUSBW_NONE, 0, name);
+    struct call_name *work = dump_builder_contents(job->builders[0], SECTION_CALLS, 0);
+    while (work->id != WORK)
+        work++;
+    work->api = API_TRACE;
+}
+
 /* The steps of `play`, of which the named work fills 0-8, 30-40 and overlaps the gradients to 45. */
 static void idle_is_known_where_work_is_on_record(void **state) {
     (void)state;
     struct hand_job job;
     struct steps steps;
     hand_job_make(&job, 2, (struct dump_plan){0});
-    dump_builder_call(job.builders[0], WORK, CLASS_OTHER, FLOW_NONE, BUSBW_NONE, 0, "forward-compute");
-    struct call_name *work = dump_builder_contents(job.builders[0], SECTION_CALLS, 0);
-    while (work->id != WORK)
-        work++;
-    work->api = API_TRACE;
+    name_work(&job, "forward-compute");
     play(&job, 0, 0);
     for (uint32_t k = 0; k < STEPS; k++) {
         uint64_t t = 1000 * US + (uint64_t)k * STEP;
@@ -266,6 +270,76 @@ static void idle_is_known_where_work_is_on_record(void **state) {
 
 /* Data, forward and backward fill 60 us, the gradients 40; in the middle of the former another rank's message is
  * received, or not. */
+/* A send and a receive that a profiler's trace has in one kernel, as it is imported: the calls, the end of their group,
+ * and where that ran. */
+static void exchange(struct dump_builder *builder, uint32_t number, uint64_t launched, uint64_t from, uint64_t to) {
+    struct record record = {
+        .seq = number, .peer = 1, .bytes = 512, .kind = RECORD_POST, .t0 = launched, .t1 = launched + US};
+    record.tag = (int32_t)(3 * number + 3);
+    for (uint32_t half = 0; half < 2; half++) {
+        record.op = 3 * number + 1 + half;
+        record.call = half ? BUILDER_NCCL_RECV : BUILDER_NCCL_SEND;
+        record.flags = half ? FLAG_RECV : FLAG_SEND;
+        dump_builder_record(builder, 0, &record);
+    }
+    record = (struct record){.seq = SEQ_NONE,
+                             .op = 3 * number + 3,
+                             .peer = PEER_NONE,
+                             .tag = TAG_NONE,
+                             .bytes = 1024,
+                             .call = BUILDER_NCCL_GROUP_END,
+                             .kind = RECORD_GROUP,
+                             .t0 = launched,
+                             .t1 = launched + US};
+    dump_builder_record(builder, 0, &record);
+    record.kind = RECORD_GPU;
+    record.tag = 0;
+    record.t0 = from;
+    record.t1 = to;
+    dump_builder_record(builder, 0, &record);
+}
+
+static void mark(struct dump_builder *builder, uint64_t at) {
+    dump_builder_record(
+        builder, 0,
+        &(struct record){.kind = RECORD_MARK, .t0 = at, .t1 = at, .tag = 100, .comm = COMM_NONE, .seq = SEQ_NONE});
+}
+
+/* In steps of 100 us the host launches at 5 and 10 what its GPU computes from 70 to 110 and exchanges from 105 to 140.
+ */
+static void a_group_on_a_gpu_is_of_the_step_that_launched_it(void **state) {
+    (void)state;
+    enum { MARKED = 3 };
+    struct hand_job job;
+    struct steps steps;
+    hand_job_make(&job, 2, (struct dump_plan){.devices = 1});
+    struct dump_builder *builder = job.builders[0];
+    name_work(&job, GPU_WORK_KERNELS);
+    dump_builder_header(builder)->gpu_timing = GPU_TIMING_KERNEL;
+    dump_builder_device(builder, 1000 * US, 0);
+    for (uint32_t k = 0; k < MARKED; k++) {
+        uint64_t t = 1000 * US + (uint64_t)k * STEP;
+        mark(builder, t);
+        exchange(builder, k, t + 10 * US, t + 105 * US, t + 140 * US);
+        dump_builder_plain(builder, 0, WORK, t + 70 * US, t + 110 * US)->seq = 65;
+    }
+    mark(builder, 1000 * US + MARKED * STEP);
+    hand_job_open(&job, 1);
+    assert_true(steps_find(&steps, &job.clock, &found));
+    assert_int_equal(steps.ranks[0].count, MARKED);
+    for (size_t i = 0; i < MARKED; i++) {
+        const struct gpu_times *gpu = &steps.ranks[0].steps[i].gpu;
+        assert_true(steps.ranks[0].steps[i].gpu_known);
+        assert_int_equal(gpu->span_ns, 70 * US);
+        assert_int_equal(gpu->busy_ns, 70 * US);
+        assert_int_equal(gpu->compute_ns, 40 * US);
+        assert_int_equal(gpu->communication_ns, 35 * US);
+        assert_int_equal(gpu->overlap_ns, 5 * US);
+    }
+    steps_free(&steps);
+    hand_job_free(&job);
+}
+
 static void a_step_that_begins_with_its_gradients_has_its_data_in_the_interval(void **state) {
     (void)state;
     for (unsigned receives = 0; receives < 2; receives++) {
@@ -747,6 +821,7 @@ int main(void) {
         cmocka_unit_test(on_a_gpu_what_streams_waited_for_is_alone),
         cmocka_unit_test(without_waits_on_record_nothing_on_a_gpu_is_known_to_be_alone),
         cmocka_unit_test(idle_is_known_where_work_is_on_record),
+        cmocka_unit_test(a_group_on_a_gpu_is_of_the_step_that_launched_it),
         cmocka_unit_test(a_step_that_begins_with_its_gradients_has_its_data_in_the_interval),
         cmocka_unit_test(a_small_collective_at_the_head_of_a_step_has_its_data_before_it),
         cmocka_unit_test(on_a_gpu_the_head_of_a_step_was_enqueued_before),
