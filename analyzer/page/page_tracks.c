@@ -98,12 +98,19 @@ static bool is_of_rank(enum track_kind kind) {
     return kind == TRACK_THREAD || kind == TRACK_DEVICE;
 }
 
+/* An imported trace has on its tracks what a rank did beside communication, too. */
+static bool is_communication(const struct page_tracks *tracks, const struct slice *slice) {
+    const struct call_name *call = dump_call(tracks->operations.directory->dumps[slice->dump], slice->record->call);
+    enum trace_work work = call ? trace_work_of(call) : TRACE_WORK_NONE;
+    return work == TRACE_WORK_NONE || work == TRACE_WORK_NCCL;
+}
+
 static void take_slice(void *context, const struct slice *slice) {
     struct page_tracks *tracks = context;
     if (slice->track >= tracks->track_room || !slice->record)
         return;
     const struct track *track = &tracks->tracks[slice->track];
-    if (is_of_rank(track->kind))
+    if (is_of_rank(track->kind) && is_communication(tracks, slice))
         heat_add(&tracks->heat, slice);
     operations_add(&tracks->operations, track, slice);
 }

@@ -5,6 +5,7 @@
 # Must not live here: kernels that say what they are (test_import_kineto.py, test_import_late.py).
 import json
 import random
+import re
 
 import pytest
 
@@ -99,10 +100,9 @@ def test_nobody_is_late_among_batches(annotated, tmp_path):
     assert result["stragglers"] == [] and not [one for one in result["findings"] if one["severity"] != "info"]
 
 
-@pytest.mark.parametrize("annotated", [False, True], ids=["alone", "annotated"])
-def test_a_gpu_is_busy_while_it_exchanges(annotated, tmp_path):
-    """Two steps, whose kernels run 900 later: it computes for 300 and for 100, and from 50 after the former to 50 into the
-    latter it sends and receives in one kernel."""
+def two_steps(folder, annotated=False, beside=lambda rank, at: None):
+    """Whose kernels run 900 later: a GPU computes for 300 and for 100, and from 50 after the former to 50 into the latter it
+    sends and receives in one kernel."""
     for number in range(RANKS):
         rank = Rank(number)
         for at in (10000, 11000):
@@ -113,14 +113,35 @@ def test_a_gpu_is_busy_while_it_exchanges(annotated, tmp_path):
                 rank.on_thread("user_annotation", "nccl:coalesced", at + 49, 10)
             rank.kernel(at + 50, "ncclDevKernel_SendRecv(args)", at + 1250, at + 1650, 20)
             rank.kernel(at + 60, "ampere_sgemm_128x64_nn", at + 1600, at + 1700, 7)
-        rank.write(tmp_path)
-    jobs.commtap("import", tmp_path, "-o", tmp_path / "dumps")
+            beside(rank, at)
+        rank.write(folder)
+    jobs.commtap("import", folder, "-o", folder / "dumps")
+
+
+@pytest.mark.parametrize("annotated", [False, True], ids=["alone", "annotated"])
+def test_a_gpu_is_busy_while_it_exchanges(annotated, tmp_path):
+    two_steps(tmp_path, annotated)
     keys = ("kernel_seconds", "busy_seconds", "idle_seconds", "compute_seconds", "communication_seconds", "overlap_seconds",
             "exposed_seconds")
     rows = {by: jobs.document("steps", *by, tmp_path / "dumps")["gpus"] for by in ((), ("--by", "both"))}
     assert [[round(row[key] * 1e6) for key in keys] for row in rows[()]] == [[1800, 1500, 300, 800, 800, 100, 700]] * RANKS
     assert [(row["rank"], row["step"]) for row in rows["--by", "both"]] == [(rank, step) for rank in range(RANKS) for step in range(2)]
     assert [[round(row[key] * 1e6) for key in keys] for row in rows["--by", "both"]] == [[800, 750, 50, 400, 400, 50, 350]] * RANKS * 2
+
+
+def test_a_page_tells_kernels_that_communicate_from_others(tmp_path):
+    """Those of which nobody knows the partners communicate, too; copies do not."""
+    def beside(rank, at):
+        rank.kernel(at + 70, "ncclDevKernel_Generic_4(x)", at + 1750, at + 1850, 21)
+        rank.events.append({"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD", "pid": 0, "tid": 8, "ts": at + 1210, "dur": 30,
+                            "args": {"device": 0, "stream": 8}})
+
+    two_steps(tmp_path, beside=beside)
+    jobs.commtap("html", tmp_path / "dumps", "-o", tmp_path / "page.html")
+    heat = json.loads(re.search('id="data-heat"[^>]*>(.*?)</script>', (tmp_path / "page.html").read_text(), re.DOTALL)[1])
+    each, count = heat["span_us"] / heat["intervals"], heat["intervals"]
+    shares = [heat["communicated_percent"][rank * count:][:count] for rank in range(RANKS)]
+    assert [sum(one) * each / 100 for one in shares] == pytest.approx([2 * (400 + 100)] * RANKS, rel=0.03)
 
 
 def halves(rank):
