@@ -267,7 +267,7 @@ const struct command command_import = {
         "endings of any kind, or in a key \"rank\"; where one cannot be read the others are imported), and time lines\n"
         "of pipeline-parallel training whose threads are named 'PP rank N, TP rank N, ...'; plain, compressed with "
         "gzip,\n"
-        "or packed with tar. A directory stands for the regular files in\n"
+        "or packed with tar before or after that. A directory stands for the regular files in\n"
         "it. Frames come along: Python functions, modules, operators and annotations around a launch\n"
         "(profile(with_stack=True); a Python frame then has the line on which its function begins, or where only the\n"
         "operators' argument \"Call stack\" tells it the line that was executed), the frames of\n"

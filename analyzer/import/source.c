@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Trace files as a stream of documents.
- * Lives here: zlib's buffered reading, and the headers of tar (POSIX.1-1988 ustar; other kinds of member are skipped).
+ * Lives here: zlib's buffered reading, and the headers of tar (POSIX.1-1988 ustar; other kinds of member are skipped),
+ * whose members may be compressed for themselves.
  * Must not live here: what a document says.
  */
 #include "analyzer/import/source.h"
@@ -35,6 +36,11 @@ struct import_source {
     const char *error;
     size_t at, have;
     unsigned char buffer[BUFFER];
+    bool packed; /* the archive's member is compressed for itself: */
+    bool ended;
+    z_stream stream;
+    unsigned char *text; /* decompressed; NULL before the first such member */
+    size_t text_at, text_have;
 };
 
 struct import_source *source_open(const char *path, struct import_limits *limits) {
@@ -64,6 +70,9 @@ void source_close(struct import_source *source) {
     if (!source)
         return;
     gzclose_r(source->file);
+    if (source->packed)
+        inflateEnd(&source->stream);
+    free(source->text);
     free(source);
 }
 
@@ -117,7 +126,7 @@ static int raw_byte(struct import_source *source) {
     return source->buffer[source->at++];
 }
 
-int source_byte(struct import_source *source) {
+static int member_byte(struct import_source *source) {
     if (source->archive && source->left == 0)
         return -1;
     int byte = raw_byte(source);
@@ -127,6 +136,56 @@ int source_byte(struct import_source *source) {
         return -1;
     }
     source->left -= source->archive;
+    return byte;
+}
+
+/* What became of a member's compression. */
+static void judge_unpacking(struct import_source *source, int result) {
+    if (!limits_text(source->limits, source->text_have))
+        source->error = source->limits->exceeded;
+    else if (result == Z_STREAM_END && source->left > 0) /* several that follow each other are one text */
+        inflateReset(&source->stream);
+    else if (result == Z_STREAM_END)
+        source->ended = true;
+    else if (result != Z_OK)
+        source->error = result == Z_BUF_ERROR ? "unexpected end of file" : "cannot be decompressed";
+}
+
+/* Decompresses some of what the buffer holds of the member, or of what zlib does. False at its end, or with an error.
+ */
+static bool unpack_some(struct import_source *source) {
+    if (source->ended || source->error)
+        return false;
+    if (source->at == source->have && source->left > 0 && !fill_buffer(source)) {
+        source->error = source->error ? source->error : "the archive ends within a file";
+        return false;
+    }
+    size_t there = source->have - source->at;
+    there = there < source->left ? there : (size_t)source->left;
+    source->stream.next_in = source->buffer + source->at;
+    source->stream.avail_in = (unsigned)there;
+    source->stream.next_out = source->text;
+    source->stream.avail_out = BUFFER;
+    int result = inflate(&source->stream, Z_NO_FLUSH);
+    source->at += there - source->stream.avail_in;
+    source->left -= there - source->stream.avail_in;
+    source->text_at = 0;
+    source->text_have = BUFFER - source->stream.avail_out;
+    judge_unpacking(source, result);
+    return !source->error;
+}
+
+static int unpacked_byte(struct import_source *source) {
+    while (source->text_at == source->text_have)
+        if (!unpack_some(source))
+            return -1;
+    return source->text[source->text_at++];
+}
+
+int source_byte(struct import_source *source) {
+    int byte = source->packed ? unpacked_byte(source) : member_byte(source);
+    if (byte < 0)
+        return -1;
     source->offset++;
     source->fingerprint = (source->fingerprint ^ (uint64_t)byte) * UINT64_C(0x100000001b3); /* as FNV-1a */
     return byte;
@@ -135,12 +194,15 @@ int source_byte(struct import_source *source) {
 int source_peek(struct import_source *source) {
     uint64_t before = source->fingerprint;
     int byte = source_byte(source);
-    if (byte >= 0) {
+    if (byte < 0)
+        return -1;
+    if (source->packed)
+        source->text_at--;
+    else
         source->at--;
-        source->left += source->archive;
-        source->offset--;
-        source->fingerprint = before;
-    }
+    source->left += source->archive && !source->packed;
+    source->offset--;
+    source->fingerprint = before;
     return byte;
 }
 
@@ -192,6 +254,27 @@ static int read_tar_header(struct import_source *source, unsigned char *block) {
     return block[0] != '\0'; /* a block of zeros ends the archive */
 }
 
+/* Whether the member is compressed for itself. False with an error where memory is short. */
+static bool find_packing(struct import_source *source) {
+    static const unsigned char magic[] = {0x1f, 0x8b}; /* RFC 1952 */
+    if (source->packed)
+        inflateEnd(&source->stream);
+    source->packed = source->ended = false;
+    source->text_at = source->text_have = 0;
+    if (source->at == source->have && source->left > 0)
+        fill_buffer(source);
+    /* members begin at multiples of 512 bytes, and so does the buffer's end: both bytes are in it */
+    if (source->left < sizeof magic || source->have - source->at < sizeof magic ||
+        memcmp(source->buffer + source->at, magic, sizeof magic) != 0)
+        return true;
+    source->stream = (z_stream){0};
+    source->text = source->text ? source->text : malloc(BUFFER);
+    source->packed = source->text && inflateInit2(&source->stream, 15 + 16) == Z_OK;
+    if (!source->packed)
+        source->error = strerror(ENOMEM);
+    return source->packed;
+}
+
 static int next_member(struct import_source *source) {
     unsigned char block[TAR_BLOCK];
     for (;;) {
@@ -215,7 +298,7 @@ static int next_member(struct import_source *source) {
         source->name[TAR_NAME_BYTES] = '\0';
         source->offset = 0;
         source->fingerprint = 0;
-        return 1;
+        return find_packing(source) ? 1 : -1;
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Trace files as a stream of documents: plain, compressed with gzip, and packed with tar.
+ * Trace files as a stream of documents: plain, compressed with gzip, and packed with tar before or after that.
  * Lives here: opening, decompressing, and stepping through the members of an archive.
  * Must not live here: what a document says.
  *

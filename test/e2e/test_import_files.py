@@ -3,13 +3,17 @@
 # Files that are passed to commtap import: whatever they are called, and why one is passed over.
 # Must not live here: files that mean harm (test_import_bombs.py).
 import gzip
+import io
 import json
+import os
 import pickle
+import tarfile
 
 import pytest
 
+import jobs
 from flight_recorders import entry, flight
-from test_import import kernel, kineto, run_import
+from test_import import TRACES, kernel, kineto, run_import
 
 
 def recorder(**more):
@@ -64,3 +68,35 @@ def test_half_a_file_is_told_once(tmp_path):
     assert said.stderr.count("\n") == 1 and "fd:" not in said.stderr
     assert said.stderr.startswith(f"commtap import: {tmp_path / 'rank1.json.gz'}: at byte ")
     assert "left out: 1 documents" in said.stdout
+
+
+def packed_of(given, folder, *, cut=0, twice=False, outer=""):
+    """The files of a tar archive in another one, each compressed for itself; `cut`: so many bytes less of the first."""
+    folder.mkdir()
+    with tarfile.open(given) as all_of_it, tarfile.open(folder / f"all.tar{outer}", "w:gz" if outer else "w") as tar:
+        for number, member in enumerate(one for one in all_of_it if one.isfile()):
+            text = all_of_it.extractfile(member).read()
+            half = len(text) // 2 if twice else len(text)
+            data = gzip.compress(text[:half]) + (gzip.compress(text[half:]) if twice else b"")
+            data = data[:-cut] if cut and number == 0 else data
+            info = tarfile.TarInfo(member.name + ".gz")
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return folder / f"all.tar{outer}"
+
+
+@pytest.mark.parametrize("how", [{}, {"twice": True}, {"outer": ".gz"}])
+def test_compressed_files_in_an_archive(how, tmp_path):
+    """Gzip allows several compressed streams in a row; an archive of compressed files may be compressed once more."""
+    given = os.path.join(TRACES, "dlrm_kineto.tar.gz")
+    jobs.commtap("import", given, "-o", tmp_path / "plain")
+    jobs.commtap("import", packed_of(given, tmp_path / "packed", **how), "-o", tmp_path / "packed" / "dumps")
+    plain, packed = (jobs.document("summary", where) for where in (tmp_path / "plain", tmp_path / "packed" / "dumps"))
+    assert plain["summary"] and packed["summary"] == plain["summary"]
+
+
+@pytest.mark.parametrize("cut", [1, 9, 1000])
+def test_a_compressed_file_in_an_archive_that_ends_early(cut, tmp_path):
+    given = os.path.join(TRACES, "dlrm_kineto.tar.gz")
+    done = jobs.commtap("import", packed_of(given, tmp_path / "packed", cut=cut), "-o", tmp_path / "dumps", codes=(0, 1, 3))
+    assert "unexpected end of file" in done.stderr and ".gz" in done.stderr
