@@ -276,10 +276,11 @@ static uint32_t meeting_of(const struct straggler_analysis *analysis, uint32_t g
 /* In a profiler's trace, which is short, such collectives part steps where these are not marked. */
 static void choose_meetings(struct straggler_analysis *analysis) {
     const struct match_directory *directory = analysis->directory;
-    for (uint32_t g = 0; g < analysis->comparison_groups.count; g++) {
+    bool imported = directory->dump_count > 0 && directory->dumps[0]->header->pid == 0;
+    for (uint32_t g = 0; imported && g < analysis->comparison_groups.count; g++) {
         uint32_t meeting = meeting_of(analysis, g);
         for (size_t d = 0; meeting != NOWHERE && d < directory->dump_count; d++)
-            if (analysis->comparison_groups.group_of[d] == g && directory->dumps[d]->header->pid == 0) {
+            if (analysis->comparison_groups.group_of[d] == g) {
                 analysis->times[d].steps.meets = true;
                 analysis->times[d].steps.meeting = local_number(directory, d, meeting);
             }
