@@ -294,14 +294,25 @@ static void count_hidden(struct rank_times *times, const struct match_record *it
         hidden_work_reached(&times->hidden, record->op, item->t0, take_hidden, times);
 }
 
+/* A step begins, by a mark or where all meet. Where there come to be too many of them none is left. */
+static bool begin_step(struct rank_times *times, const struct record *record, int64_t at) {
+    bool done = record->kind == RECORD_MARK ? own_steps_mark(&times->steps, at) : own_steps_meet(&times->steps, at);
+    if (times->steps.count <= 1)
+        times->work_step = NULL;
+    return done;
+}
+
+static bool begins_step(const struct rank_times *times, const struct record *record) {
+    return record->kind == RECORD_MARK
+               ? record->tag >= STEP_MARK_LEVEL
+               : record->kind == RECORD_POST && record->flags & FLAG_COLLECTIVE && record->comm == times->steps.meeting;
+}
+
 /* Finds the step that the record's work was launched in. A replayed operation was launched anew, when nobody knows. */
 static bool find_step(struct rank_times *times, const struct match_record *item, const struct call_name *call) {
     const struct record *record = item->record;
-    bool device = record->kind == RECORD_GPU || record->kind == RECORD_KERNEL, done = true;
-    if (record->kind == RECORD_MARK && record->tag >= STEP_MARK_LEVEL)
-        return own_steps_mark(&times->steps, item->t0);
-    if (record->kind == RECORD_POST && record->flags & FLAG_COLLECTIVE && record->comm == times->steps.meeting)
-        done = own_steps_meet(&times->steps, item->t0);
+    bool device = record->kind == RECORD_GPU || record->kind == RECORD_KERNEL;
+    bool done = !begins_step(times, record) || begin_step(times, record, item->t0);
     if (record->kind == RECORD_POST || record->kind == RECORD_GROUP)
         own_steps_launched(&times->steps, record->op, item->t0);
     if (device && item->replay == 0)

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "analyzer/load/dump.h"
 #include "analyzer/stragglers/time_batches.h"
 
 enum { RANKS = 4 };
@@ -97,6 +98,54 @@ static void steps_travel(void **state) {
     parcel_free(&sent);
     own_steps_free(&steps);
     own_steps_free(&other);
+}
+
+/* ---- in a rank's own time ------------------------------------------------------------------------------------ */
+
+static void add(struct rank_times *times, const struct call_name *call, struct record record) {
+    const struct match_record item = {
+        .record = &record, .t0 = (int64_t)record.t0, .begin = (int64_t)record.t0, .t1 = (int64_t)record.t1};
+    assert_true(rank_times_add(times, &item, call));
+}
+
+/* In each step of 1 ms a kernel of 600 us, which 300 us of a collective overlap. */
+static void play_steps(struct rank_times *times, uint64_t first, uint64_t count) {
+    static const struct call_name kernels = {.name = GPU_WORK_KERNELS, .api = API_TRACE},
+                                  reduce = {.api = API_NCCL, .call_class = CLASS_COLLECTIVE};
+    for (uint64_t step = first; step < first + count; step++) {
+        uint64_t at = 1000000 * step;
+        add(times, NULL, (struct record){.t0 = at, .t1 = at, .tag = STEP_MARK_LEVEL, .kind = RECORD_MARK});
+        add(times, &reduce, (struct record){.t0 = at, .t1 = at + 10, .op = (uint32_t)step, .kind = RECORD_POST});
+        add(times, &kernels, (struct record){.t0 = at + 100000, .t1 = at + 700000, .seq = 90, .kind = RECORD_CALL});
+        add(times, &reduce,
+            (struct record){.t0 = at + 400000, .t1 = at + 900000, .op = (uint32_t)step, .kind = RECORD_GPU});
+    }
+}
+
+static void own_time_of_steps_is_work_and_what_is_neither(void **state) {
+    (void)state;
+    struct rank_times times;
+    assert_true(rank_times_init(&times, &(struct cut){.kind = CUT_NONE}, 8, 2, true));
+    play_steps(&times, 1, 3);
+    assert_int_equal(times.steps.count, 3);
+    /* 100 us up to the first record, then from the end of the collective to the next kernel */
+    assert_int_equal(times.steps.rows[0].self_ns, 700000);
+    assert_int_equal(times.steps.rows[1].self_ns, 600000 + 200000);
+    assert_int_equal(times.steps.rows[1].beside_ns, 300000);
+    rank_times_free(&times);
+}
+
+/* What points to a step is let go with it. */
+static void too_many_steps_in_a_ranks_time(void **state) {
+    (void)state;
+    struct rank_times times;
+    assert_true(rank_times_init(&times, &(struct cut){.kind = CUT_NONE}, 8, 2, true));
+    play_steps(&times, 1, 64);
+    assert_int_equal(times.steps.count, 64);
+    play_steps(&times, 65, 3);
+    assert_int_equal(times.steps.count, 0);
+    assert_int_equal(times.self_ns, 66 * 800000 + 600000);
+    rank_times_free(&times);
 }
 
 /* ---- the table ----------------------------------------------------------------------------------------------- */
@@ -231,6 +280,8 @@ int main(void) {
         cmocka_unit_test(of_more_than_64_steps_none_is_kept),
         cmocka_unit_test(collectives_of_all_part_steps_where_none_is_marked),
         cmocka_unit_test(steps_travel),
+        cmocka_unit_test(own_time_of_steps_is_work_and_what_is_neither),
+        cmocka_unit_test(too_many_steps_in_a_ranks_time),
         cmocka_unit_test(each_step_is_a_row),
         cmocka_unit_test(of_many_steps_several_are_a_row),
         cmocka_unit_test(ranks_without_equal_steps_have_no_rows),
