@@ -135,16 +135,23 @@ static void own_time_of_steps_is_work_and_what_is_neither(void **state) {
     rank_times_free(&times);
 }
 
-/* What points to a step is let go with it. */
+/* A kernel goes on while there come to be too many steps: what it belonged to is gone when a collective begins beside
+ * it. */
 static void too_many_steps_in_a_ranks_time(void **state) {
     (void)state;
+    static const struct call_name kernels = {.name = GPU_WORK_KERNELS, .api = API_TRACE},
+                                  reduce = {.api = API_NCCL, .call_class = CLASS_COLLECTIVE};
+    const uint64_t at = 65000000;
     struct rank_times times;
     assert_true(rank_times_init(&times, &(struct cut){.kind = CUT_NONE}, 8, 2, true));
     play_steps(&times, 1, 64);
     assert_int_equal(times.steps.count, 64);
-    play_steps(&times, 65, 3);
+    add(&times, &kernels, (struct record){.t0 = at + 100000, .t1 = at + 700000, .seq = 90, .kind = RECORD_CALL});
+    add(&times, NULL,
+        (struct record){.t0 = at + 200000, .t1 = at + 200000, .tag = STEP_MARK_LEVEL, .kind = RECORD_MARK});
     assert_int_equal(times.steps.count, 0);
-    assert_int_equal(times.self_ns, 66 * 800000 + 600000);
+    add(&times, &reduce, (struct record){.t0 = at + 400000, .t1 = at + 900000, .op = 65, .kind = RECORD_GPU});
+    assert_int_equal(times.self_ns, 600000 + 64 * 800000);
     rank_times_free(&times);
 }
 
