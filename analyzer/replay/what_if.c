@@ -339,7 +339,7 @@ static void scale_part(struct mending *m, struct usual_work *usual, size_t dump,
 static void mend_part(struct mending *m, struct usual_work *usual, const struct work_stretch *stretch, size_t from,
                       size_t to) {
     int64_t saved = stretch->own_ns - stretch->usual_ns;
-    int64_t excess = saved > 0 && !stretch->alone ? usual_work_excess(usual, from, to) : 0;
+    int64_t excess = saved > 0 ? usual_work_excess(usual, from, to) : 0;
     if (excess > stretch->own_ns) /* wrong clocks make work negative */
         excess = 0;
     double share = excess > saved ? (double)saved / (double)excess : 1;
@@ -360,20 +360,37 @@ static void mend_dump(struct mending *m, struct usual_work *usual, const struct 
     }
 }
 
-/* `peers`: as the stretches were listed. */
-static bool mend_stretches(struct mending *m, const struct what_if_basis *basis, const uint32_t *peers,
-                           const struct what_if_mend *mend) {
+/* `peers`: as the stretches were listed. Of those to be mended that do what others do, or of the others: `alone`. */
+static bool mend_some(struct mending *m, const struct what_if_basis *basis, const struct work_kinds *kinds,
+                      const uint32_t *peers, const struct what_if_mend *mend, bool alone) {
     const struct work_stretch *items = m->stretches.items;
     struct usual_work usual;
-    bool done = usual_work_begin(&usual, basis->replay, &basis->work, peers, m->mended);
+    bool done = usual_work_begin(&usual, basis->replay, kinds, peers, m->mended, alone);
     for (size_t i = 0; done && i < m->stretches.count; i++) {
-        if (!m->mended[items[i].dump] || (i > 0 && items[i - 1].dump == items[i].dump))
+        if (!m->mended[items[i].dump] || items[i].alone != alone || (i > 0 && items[i - 1].dump == items[i].dump))
             continue;
         if (mend->now_and_then <= 0) /* who is slow now and then is, on the whole, as fast before every call */
             usual_work_of(&usual, items[i].dump);
         mend_dump(m, &usual, &items[i], mend);
     }
     usual_work_free(&usual);
+    return done;
+}
+
+static bool is_any_alone(const struct mending *m) {
+    for (size_t i = 0; i < m->stretches.count; i++)
+        if (m->stretches.items[i].alone && m->mended[m->stretches.items[i].dump])
+            return true;
+    return false;
+}
+
+static bool mend_stretches(struct mending *m, const struct what_if_basis *basis, const uint32_t *peers,
+                           const struct what_if_mend *mend) {
+    struct work_kinds one = {0};
+    bool done = mend_some(m, basis, &basis->work, peers, mend, false);
+    if (done && is_any_alone(m))
+        done = work_kinds_find_one(&one, basis->replay) && mend_some(m, basis, &one, peers, mend, true);
+    work_kinds_free(&one);
     return done;
 }
 

@@ -10,6 +10,11 @@ static bool kind_key(const struct replay *replay, size_t node, uint64_t *key) {
     return *key != 0;
 }
 
+static bool any_key(const struct replay *replay, size_t node, uint64_t *key) {
+    *key = 1;
+    return replay->nodes[node].before != 0;
+}
+
 /* A kind's nodes come dump by dump. */
 static void list_kind(struct work_kinds *kinds, const struct replay *replay, uint32_t kind) {
     size_t dump = 0;
@@ -71,9 +76,9 @@ static bool find_hidden(struct work_kinds *kinds, const struct replay *replay) {
     return kinds->hidden_ns != NULL;
 }
 
-bool work_kinds_find(struct work_kinds *kinds, const struct replay *replay) {
+static bool list_kinds(struct work_kinds *kinds, const struct replay *replay, alike_key *key_of) {
     *kinds = (struct work_kinds){.works = malloc((replay->node_count + 1) * sizeof *kinds->works)};
-    if (!alike_find(&kinds->nodes, replay, kind_key) || !kinds->works)
+    if (!alike_find(&kinds->nodes, replay, key_of) || !kinds->works)
         return false;
     kinds->first = malloc((kinds->nodes.count + 1u) * sizeof *kinds->first);
     if (!kinds->first)
@@ -81,7 +86,15 @@ bool work_kinds_find(struct work_kinds *kinds, const struct replay *replay) {
     for (uint32_t kind = 0; kind < kinds->nodes.count; kind++)
         list_kind(kinds, replay, kind);
     kinds->first[kinds->nodes.count] = kinds->count;
-    return find_hidden(kinds, replay);
+    return true;
+}
+
+bool work_kinds_find(struct work_kinds *kinds, const struct replay *replay) {
+    return list_kinds(kinds, replay, kind_key) && find_hidden(kinds, replay);
+}
+
+bool work_kinds_find_one(struct work_kinds *kinds, const struct replay *replay) {
+    return list_kinds(kinds, replay, any_key);
 }
 
 void work_kinds_free(struct work_kinds *kinds) {

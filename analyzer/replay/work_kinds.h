@@ -29,6 +29,8 @@ struct work_kinds {
 /* Of the replay as it is now. Returns false when memory is short; the caller frees with work_kinds_free in every case.
  */
 bool work_kinds_find(struct work_kinds *kinds, const struct replay *replay);
+/* The same of all work as one kind, of which nothing hides. */
+bool work_kinds_find_one(struct work_kinds *kinds, const struct replay *replay);
 void work_kinds_free(struct work_kinds *kinds);
 
 static inline int64_t work_kinds_hidden(const struct work_kinds *kinds, size_t node) {
