@@ -50,6 +50,15 @@ enum replay_launch {
     REPLAY_TOGETHER, /* several of these */
 };
 
+/* Who of two ranks begins their exchange: a stage of a pipeline asks the next one, whose answers come later, and
+ * answers the one before it, so that the first and the last make the same calls in the same order and work in other
+ * places. */
+enum replay_role {
+    REPLAY_NO_ROLE = 0, /* no message, or not known */
+    REPLAY_ASKS,        /* as many messages went to the partner before as came from it, or more */
+    REPLAY_ANSWERS,
+};
+
 /* Whether the tail of such a node is own work. */
 static inline bool replay_is_work(enum replay_kind kind) {
     return kind == REPLAY_WORK || kind == REPLAY_KERNELS;
@@ -67,6 +76,7 @@ struct replay_node {
     uint16_t call;  /* index into the directory's calls */
     uint8_t kind;   /* enum replay_kind */
     uint8_t launch; /* enum replay_launch */
+    uint8_t role;   /* enum replay_role */
     uint32_t communicator; /* of a launch; as its rank numbers them */
     int32_t peer;
 };

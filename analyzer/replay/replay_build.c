@@ -29,6 +29,7 @@ void replay_drop(struct replay_build *build) {
         free(build->histories[d].nodes);
         free(build->histories[d].open);
         free(build->histories[d].stretch_of);
+        hash_table_free(&build->histories[d].partners);
     }
     for (unsigned w = 0; w < build->workers; w++) {
         free(build->gathered[w].links);
@@ -119,6 +120,7 @@ static bool merge_polls(const struct replay_build *build, const struct open_flow
         before->call = node->call;
         before->kind = node->kind;
         before->launch = node->launch;
+        before->role = node->role;
         return true;
     }
     if (item->record->kind == RECORD_POLL || !is_poll(build, node) || !is_poll(build, before) ||
@@ -190,12 +192,15 @@ void replay_add_record(struct replay_build *build, unsigned worker, const struct
     if (item->t0 < build->from_ns || item->call == CALL_UNKNOWN || item->record->flags & FLAG_RECEIVE_HALF)
         return;
     enum replay_kind kind;
+    enum replay_role role;
     bool device = dump_has_device_times(build->directory->dumps[item->dump]);
     if (item->record->kind == RECORD_PARTNER)
         pass_segment(build, item);
     note_post(&build->histories[item->dump], item);
     if (!node_kind(item, build->directory->calls[item->call].name, device, &kind))
         return;
+    if (!replay_find_role(&build->histories[item->dump].partners, item, &role))
+        build->gathered[worker].no_memory = true;
     struct replay_node node = {.enter = item->since,
                                .leave = item->t1 > item->t0 ? item->t1 : item->t0,
                                .launched_ns = launched_at(&build->histories[item->dump], item, kind),
@@ -205,6 +210,7 @@ void replay_add_record(struct replay_build *build, unsigned worker, const struct
                                .call = item->call,
                                .kind = (uint8_t)kind,
                                .launch = (uint8_t)launch_of(build, item),
+                               .role = (uint8_t)role,
                                .communicator = item->record->comm,
                                .peer = item->record->peer};
     if (!add_node(build, &build->histories[item->dump], &node, item))

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the parts of the replay share while it is made.
- * Lives here: nodes and links as gathered, worker by worker, and the stages from there: who hands data on
- * (replay_relays.c), one graph (replay_graph.c), an order in which it can be gone through (replay_order.c), what
- * launches that lay ready needed (replay_behind.c), what is left of each node once all it needs is there
- * (replay_tails.c). Must not live here: anything that is left when the replay is made (replay.h).
+ * Lives here: nodes and links as gathered, worker by worker, who answers whom (replay_roles.c), and the stages from
+ * there: who hands data on (replay_relays.c), one graph (replay_graph.c), an order in which it can be gone through
+ * (replay_order.c), what launches that lay ready needed (replay_behind.c), what is left of each node once all it needs
+ * is there (replay_tails.c). Must not live here: anything that is left when the replay is made (replay.h).
  */
 #ifndef COMMTAP_REPLAY_REPLAY_BUILD_H
 #define COMMTAP_REPLAY_REPLAY_BUILD_H
 
+#include "analyzer/base/hash_table.h"
 #include "analyzer/replay/replay.h"
 
 enum { REPLAY_SIZES = 66 }; /* classes of bytes: 0, powers of two, unknown */
@@ -74,6 +75,7 @@ struct dump_nodes {
     uint32_t segment;
     uint32_t posted_op; /* the last call that enqueued anything on a GPU, and when */
     int64_t posted_ns;
+    struct hash_table partners; /* what went to them, and came (replay_roles.c) */
 };
 
 struct replay_build {
@@ -99,6 +101,13 @@ bool replay_in_one_stretch(const struct replay_build *build, int64_t one, int64_
 void replay_add_link_member(struct replay_gathered *g, uint32_t dump, const struct match_member *member, int parts);
 void replay_add_member(struct replay_gathered *g, const struct member *member, int parts);
 void replay_add_link(struct replay_gathered *g, struct replay_link link);
+
+/* ---- roles (replay_roles.c) -----------------------------------------------------------------------------------------
+ */
+
+/* The role in which the record's rank sends or receives that message, one after the other in the order of time. Returns
+ * false when memory is short. */
+bool replay_find_role(struct hash_table *partners, const struct match_record *item, enum replay_role *role);
 
 /* ---- stages: each returns false when memory is short ----------------------------------------------------------------
  */

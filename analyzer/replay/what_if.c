@@ -284,7 +284,8 @@ static bool list_stretches(struct mending *m, const struct what_if_basis *basis,
             stretch->own_ns = add_ns(stretch->own_ns, own_work(replay, n, m->by_number[d]));
             if (!m->by_number[d]) /* else all of its GPU's work is on record */
                 stretch->hidden_ns = add_ns(stretch->hidden_ns, work_kinds_hidden(&basis->work, n));
-            stretch->shape = (uint32_t)hash_mix(hash_scramble(stretch->shape), replay->nodes[n].before);
+            uint64_t called = (uint64_t)replay->nodes[n].role << 32 | replay->nodes[n].before;
+            stretch->shape = (uint32_t)hash_mix(hash_scramble(stretch->shape), called);
         }
     return stretches->count > 0;
 }
