@@ -105,6 +105,21 @@ static void print_site(FILE *stream, const struct straggler_analysis *analysis, 
     print_sentence(stream, text);
 }
 
+static double saved(double speedup) {
+    return 1 - 1 / speedup;
+}
+
+/* Of what all alike would give, what the worst ranks alone give: as is measured against the mean and, of one rank, by
+ * what is said of it where it is named, which comes down to its peers' median. */
+static double worst_share(const struct straggler_analysis *analysis) {
+    const struct what_if *what_if = &analysis->what_if;
+    double alone = what_if->worst_workers_share * saved(what_if->slowdown);
+    for (size_t i = 0; i < analysis->straggler_count && what_if->worst_workers == 1; i++)
+        if (analysis->stragglers[i].kind == STRAGGLER_RANK)
+            alone = fmax(alone, saved(analysis->stragglers[i].what_if_speedup));
+    return fmin(1, alone / saved(fmax(analysis->even_speedup, what_if->slowdown)));
+}
+
 void what_if_print(FILE *stream, const struct straggler_analysis *analysis) {
     const struct what_if *what_if = &analysis->what_if;
     char text[LINE], of_that[128] = "", worst[32] = "rank alone";
@@ -112,7 +127,7 @@ void what_if_print(FILE *stream, const struct straggler_analysis *analysis) {
         snprintf(worst, sizeof worst, "%zu ranks", what_if->worst_workers);
     if (what_if->worst_workers_share >= 0)
         snprintf(of_that, sizeof of_that, "; of that gain, the worst %s would give %.0f %%%s", worst,
-                 100 * what_if->worst_workers_share,
+                 100 * worst_share(analysis),
                  straggler_analysis_clears_all(analysis) ? ", but chance is not ruled out" : "");
     /* a part can promise more than all at the mean do: what is mended comes down to the median */
     bool median = analysis->even_speedup > what_if->slowdown;
