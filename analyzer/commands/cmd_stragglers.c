@@ -41,16 +41,17 @@ static bool print_json(FILE *stream, const struct session *session, const struct
 
 /* The findings that are about slow ranks, and who could not be looked at. */
 static void print_verdict(const struct output *output, const struct session *session) {
-    static const char *const codes[] = {"missing_ranks", "straggler",      "suspect",   "uneven",
-                                        "too_short",     "no_collectives", "slow_link", "slow_group",
-                                        "rotating",      "together",       "hidden",    "records_not_kept"};
+    static const char *const codes[] = {"missing_ranks", "replays_untimed", "straggler",       "suspect",    "uneven",
+                                        "too_short",     "no_collectives",  "slow_link",       "slow_group", "rotating",
+                                        "together",      "hidden",          "records_not_kept"};
+    enum { BESIDE_A_VERDICT = 2 }; /* so many of them are none */
     bool any = false;
     for (size_t i = 0; i < session->findings.count; i++)
         for (size_t c = 0; c < sizeof codes / sizeof *codes; c++)
             if (strcmp(session->findings.items[i].code, codes[c]) == 0) {
                 findings_print(output->stream, &(struct findings){.items = &session->findings.items[i], .count = 1},
                                output->color);
-                any |= c > 0;
+                any |= c >= BESIDE_A_VERDICT;
             }
     char judged_on[COVERAGE_TEXT];
     coverage_say(judged_on, sizeof judged_on, &session->findings.coverage, EVIDENCE_EVENTS);

@@ -222,21 +222,47 @@ void findings_say_where_late(const struct straggler_analysis *analysis, const st
 }
 
 /* A replay without times leaves a hole in which all ranks seem to work: who waited there looks less unlike who did not.
- */
-void findings_say_untimed_replays(const struct straggler_analysis *analysis, char *text, size_t size) {
+ * Returns how many GPU operations these held, 0 where they are too few to matter; *all: of so many in all replays. */
+static uint64_t untimed_replays(const struct straggler_analysis *analysis, uint64_t *all) {
     struct loss_counts losses = {0};
-    uint64_t timed = 0;
-    text[0] = '\0';
+    *all = 0;
     for (size_t d = 0; d < analysis->directory->dump_count; d++) {
         const struct dump *dump = analysis->directory->dumps[d];
-        timed += analysis->launches[d].replayed;
+        *all += analysis->launches[d].replayed;
         if (!dump->view || dump->view->rest) /* once per process */
             losses_add(&losses, dump);
     }
-    uint64_t untimed = losses.of[LOSS_REPLAYS];
-    if (untimed > 0 && untimed >= (timed + untimed) / VERDICT_SHARE)
+    *all += losses.of[LOSS_REPLAYS];
+    return losses.of[LOSS_REPLAYS] >= *all / VERDICT_SHARE ? losses.of[LOSS_REPLAYS] : 0;
+}
+
+void findings_say_untimed_replays(const struct straggler_analysis *analysis, char *text, size_t size) {
+    uint64_t all, untimed = untimed_replays(analysis, &all);
+    text[0] = '\0';
+    if (untimed > 0)
         snprintf(text, size,
                  " That is the least: of %" PRIu64 " GPU operations of graph replays %" PRIu64
                  " were not timed, and what ranks waited in these counts as work.",
-                 timed + untimed, untimed);
+                 all, untimed);
+}
+
+/* The sentence about who is named says so of what it promises. */
+static bool is_anything_promised(const struct straggler_analysis *analysis) {
+    for (size_t i = 0; i < analysis->straggler_count; i++) {
+        const struct straggler *named = &analysis->stragglers[i];
+        if ((named->kind == STRAGGLER_RANK || named->kind == STRAGGLER_HOST) && named->what_if_speedup >= SPEEDUP_SHOWN)
+            return true;
+    }
+    return false;
+}
+
+void findings_add_untimed_replays(struct findings *findings, const struct straggler_analysis *analysis) {
+    uint64_t all, untimed = untimed_replays(analysis, &all);
+    if (untimed > 0 && !is_anything_promised(analysis))
+        findings_add(findings, FINDING_REPLAYS_UNTIMED,
+                     "of %" PRIu64 " GPU operations of graph replays %" PRIu64
+                     " were not timed: graphs are launched before the replay before is over. Work and waits are told "
+                     "apart by the others alone, and what ranks waited in these counts as work: by how much ranks "
+                     "differ, and what they would gain, is the least.",
+                     all, untimed);
 }

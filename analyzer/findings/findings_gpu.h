@@ -19,5 +19,7 @@ void findings_say_where_late(const struct straggler_analysis *analysis, const st
 
 /* That mending gives more than is said, as a sentence after that, where replays of graphs were not timed; else "". */
 void findings_say_untimed_replays(const struct straggler_analysis *analysis, char *text, size_t size);
+/* The same where no sentence about a named one says it. */
+void findings_add_untimed_replays(struct findings *findings, const struct straggler_analysis *analysis);
 
 #endif

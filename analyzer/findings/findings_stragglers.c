@@ -20,7 +20,6 @@ enum { ONCE_SHARE = 20 };
 #define ONCE_LEAST_NS INT64_C(100000000) /* no more than schedulers and first calls take at times */
 /* ... and of a profiler's trace, which is of a few steps: twice the least that ranks are compared in. */
 #define ONCE_TRACE_NS INT64_C(20000000)
-#define SPEEDUP_SHOWN 1.005 /* rounds to 1.01 */
 
 static void say_who(char *text, size_t size, const struct straggler_analysis *analysis,
                     const struct straggler *straggler) {
@@ -395,6 +394,7 @@ void findings_add_stragglers(struct findings *findings, const struct straggler_a
         add_straggler(findings, analysis, &analysis->suspects[i], false);
     add_together(findings, analysis);
     add_hidden(findings, analysis);
+    findings_add_untimed_replays(findings, analysis);
     add_late_finalize(findings, analysis);
     add_once_away(findings, analysis, start_ns);
     if (analysis->judgement == JUDGED_TOO_SHORT) /* 10 ms: BATCH_NS_LEAST */

@@ -12,6 +12,8 @@
 #include "analyzer/job/coverage.h"
 #include "analyzer/symbols/site_labels.h"
 
+#define SPEEDUP_SHOWN 1.005 /* rounds to 1.01 */
+
 /* Appends to `text`. */
 __attribute__((format(printf, 3, 4))) void phrase(char *text, size_t size, const char *format, ...);
 
