@@ -278,9 +278,12 @@ static bool place_closed(const struct gathering *g, const struct open_launch *la
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
+/* What is coalesced has one number of either kind. Versions of PyTorch that number batches as collectives give their
+ * messages the number of the message before them. */
 static bool is_of(const struct gathering *g, const struct open_launch *launch, const struct flight_entry *entry) {
     const struct flight_entry *first = &g->document->entries[launch->first];
-    return launch->count > 0 && first->message == entry->message && first->event.order == entry->event.order;
+    return launch->count > 0 && first->message == entry->message && first->event.order == entry->event.order &&
+           first->others == entry->others;
 }
 
 static bool take_entry(struct gathering *g, uint32_t at) {
