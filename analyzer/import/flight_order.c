@@ -5,14 +5,7 @@
 #include <string.h>
 
 #include "analyzer/base/hash.h"
-
-/* A message on its channel. */
-struct half {
-    uint32_t communicator;
-    int32_t from, to;
-    bool receive;
-    size_t event;
-};
+#include "analyzer/import/flight_channels.h"
 
 /* How far the members of a communicator came with its collectives. */
 struct front {
@@ -31,11 +24,7 @@ struct ordering {
     struct trace *trace;
     struct front *fronts; /* by communicator */
     size_t *mates;        /* by event: that of the other half, SIZE_MAX: there is none */
-    size_t *first_places; /* by communicator: where its members begin in `whole` */
-    int64_t *whole;       /* by member: the epoch from which on no batch is overwritten */
-    int64_t span;         /* most records that a recorder is known to hold: all hold as many */
     bool told;            /* starts are known */
-    bool any_gone;
 };
 
 static enum call_class class_of(const struct trace *trace, const struct trace_event *event) {
@@ -53,217 +42,6 @@ static int compare_launches(const void *a, const void *b) {
     if (left->launch != right->launch)
         return left->launch < right->launch ? -1 : 1;
     return (left->order > right->order) - (left->order < right->order);
-}
-
-/* ---- messages -------------------------------------------------------------------------------- */
-
-static int compare_halves(const void *a, const void *b) {
-    const struct half *left = a, *right = b;
-    if (left->communicator != right->communicator)
-        return left->communicator < right->communicator ? -1 : 1;
-    if (left->from != right->from)
-        return left->from < right->from ? -1 : 1;
-    if (left->to != right->to)
-        return left->to < right->to ? -1 : 1;
-    if (left->receive != right->receive)
-        return left->receive ? 1 : -1;
-    return (left->event > right->event) - (left->event < right->event);
-}
-
-/* Events of a communicator whose members are listed twice may have more than one rank: only the order matters. */
-static size_t list_halves(const struct trace *trace, struct half *halves) {
-    size_t count = 0;
-    for (size_t i = 0; i < trace->event_count; i++) {
-        const struct trace_event *event = &trace->events[i];
-        if (!is_message(trace, event))
-            continue;
-        bool receive = class_of(trace, event) == CLASS_RECV;
-        int32_t own = trace_member(&trace->communicators[event->communicator], event->rank);
-        halves[count++] = (struct half){.communicator = event->communicator,
-                                        .from = receive ? event->peer : own,
-                                        .to = receive ? own : event->peer,
-                                        .receive = receive,
-                                        .event = i};
-    }
-    qsort(halves, count, sizeof *halves, compare_halves);
-    return count;
-}
-
-static size_t count_ended(const struct ordering *o, const struct half *from, const struct half *to) {
-    size_t count = 0;
-    for (; from < to; from++)
-        count += o->trace->events[from->event].state == TRACE_FINISHED;
-    return count;
-}
-
-static bool begins_late(const struct ordering *o, const struct half *from, const struct half *to) {
-    const struct trace_rank *rank = from < to ? &o->trace->ranks[o->trace->events[from->event].rank] : NULL;
-    return rank && rank->lost;
-}
-
-/* A channel's sends and receives. Where both are there from the first on they are counted. Else those that have ended
- * are the same ones on both sides: of a job that stands nothing is under way. */
-static void number_in_order(struct ordering *o, const struct half *sends, const struct half *receives,
-                            const struct half *end) {
-    size_t sent = count_ended(o, sends, receives), received = count_ended(o, receives, end);
-    size_t most = sent > received ? sent : received;
-    bool late = begins_late(o, sends, receives) || begins_late(o, receives, end);
-    size_t first_send = late ? most - sent : 0, first_receive = late ? most - received : 0;
-    size_t send_count = (size_t)(receives - sends), receive_count = (size_t)(end - receives);
-    for (size_t i = 0; i < send_count; i++) {
-        size_t number = first_send + i, other = number - first_receive;
-        o->trace->events[sends[i].event].order = number;
-        if (number < first_receive || other >= receive_count)
-            continue;
-        o->mates[sends[i].event] = receives[other].event;
-        o->mates[receives[other].event] = sends[i].event;
-    }
-    for (size_t i = 0; i < receive_count; i++)
-        o->trace->events[receives[i].event].order = first_receive + i;
-}
-
-/* The epoch from which on all batches of a member are on record. */
-static int64_t whole_from(const struct ordering *o, uint32_t communicator, int32_t member) {
-    const struct trace_communicator *c = &o->trace->communicators[communicator];
-    return member >= 0 && member < (int32_t)c->size ? o->whole[o->first_places[communicator] + (size_t)member] : 0;
-}
-
-/* A batch ends with its last message: one side's may have ended when the other's has not, and which of them belong
- * together is known only as far as both sides have all. What is older counts for nothing. */
-static size_t number_from(struct ordering *o, const struct half *from, const struct half *to, int64_t epoch) {
-    size_t skipped = 0, number = 0;
-    for (const struct half *half = from; half < to; half++) {
-        struct trace_event *event = &o->trace->events[half->event];
-        bool old = event->epoch < epoch;
-        skipped += old;
-        event->gone = old && event->state == TRACE_FINISHED;
-        o->any_gone |= event->gone;
-        event->ordinal_unknown |= old;
-        event->order = number;
-        number += !old;
-    }
-    return skipped;
-}
-
-static int64_t first_open_epoch(const struct ordering *o, const struct half *from, const struct half *to) {
-    int64_t first = INT64_MAX;
-    for (; from < to; from++) {
-        const struct trace_event *event = &o->trace->events[from->event];
-        if (event->state != TRACE_FINISHED && event->epoch < first)
-            first = event->epoch;
-    }
-    return first;
-}
-
-static const struct half *next_open(const struct ordering *o, const struct half *from, const struct half *to) {
-    while (from < to && o->trace->events[from->event].state == TRACE_FINISHED)
-        from++;
-    return from;
-}
-
-/* Whether as many have not ended on both sides, each in the same epoch: those belong together. */
-static bool are_open_alike(const struct ordering *o, const struct half *sends, const struct half *receives,
-                           const struct half *end) {
-    const struct half *send = next_open(o, sends, receives), *receive = next_open(o, receives, end);
-    while (send < receives && receive < end &&
-           o->trace->events[send->event].epoch == o->trace->events[receive->event].epoch) {
-        send = next_open(o, send + 1, receives);
-        receive = next_open(o, receive + 1, end);
-    }
-    return send == receives && receive == end;
-}
-
-static void number_by_epochs(struct ordering *o, const struct half *sends, const struct half *receives,
-                             const struct half *end) {
-    int64_t of_sender = whole_from(o, sends->communicator, sends->from);
-    int64_t of_receiver = whole_from(o, sends->communicator, sends->to);
-    int64_t epoch = of_sender > of_receiver ? of_sender : of_receiver, open = first_open_epoch(o, sends, end);
-    epoch = open > epoch ? open : epoch;
-    const struct half *send = sends + number_from(o, sends, receives, epoch);
-    const struct half *receive = receives + number_from(o, receives, end, epoch);
-    for (; send < receives && receive < end; send++, receive++) {
-        o->mates[send->event] = receive->event;
-        o->mates[receive->event] = send->event;
-    }
-}
-
-static bool is_in_open_batches(const struct ordering *o, const struct half *from, const struct half *to) {
-    bool any = false, told = true;
-    for (; from < to; from++) {
-        const struct trace_event *event = &o->trace->events[from->event];
-        any |= event->batched && event->state != TRACE_FINISHED;
-        told &= event->epoch >= 0;
-    }
-    return any && told;
-}
-
-static void number_channel(struct ordering *o, const struct half *sends, const struct half *receives,
-                           const struct half *end) {
-    bool late = begins_late(o, sends, receives) || begins_late(o, receives, end);
-    bool alike = are_open_alike(o, sends, receives, end);
-    for (const struct half *half = sends; alike && half < end; half++)
-        o->trace->events[half->event].ordinal_unknown = false;
-    if (late && is_in_open_batches(o, sends, end) && !alike)
-        number_by_epochs(o, sends, receives, end);
-    else
-        number_in_order(o, sends, receives, end);
-}
-
-/* Where nothing of a rank is overwritten, all epochs are whole; else those behind the first one that is on record, and
- * that one where its collective is, or where what had ended is left out: it hardly is what the recorder overwrote last.
- * Of a communicator without an entry nothing is overwritten: that takes a recorder full of others. */
-static bool find_whole_epochs(struct ordering *o) {
-    size_t places = 0;
-    o->first_places = calloc(o->trace->communicator_count + 1, sizeof *o->first_places);
-    for (size_t c = 0; o->first_places && c < o->trace->communicator_count; c++) {
-        o->first_places[c] = places;
-        places += o->trace->communicators[c].size;
-    }
-    o->whole = calloc(places + 1, sizeof *o->whole);
-    if (!o->first_places || !o->whole)
-        return false;
-    for (int32_t rank = 0; rank < o->trace->world_size; rank++) {
-        const struct trace_rank *r = &o->trace->ranks[rank];
-        int64_t span = r->seen && r->first_record >= 0 ? r->last_record - r->first_record + 1 : 0;
-        o->span = span > o->span ? span : o->span;
-    }
-    for (size_t i = o->trace->event_count; i-- > 0;) {
-        const struct trace_event *event = &o->trace->events[i];
-        const struct trace_rank *rank = &o->trace->ranks[event->rank];
-        int32_t own = trace_member(&o->trace->communicators[event->communicator], event->rank);
-        bool collective = class_of(o->trace, event) == CLASS_COLLECTIVE;
-        if (own >= 0 && rank->lost && rank->last_record >= o->span && (collective || is_message(o->trace, event)))
-            o->whole[o->first_places[event->communicator] + (size_t)own] =
-                collective ? (int64_t)event->order : event->epoch + !rank->only_open;
-    }
-    return true;
-}
-
-static void drop_gone(struct trace *trace) {
-    size_t kept = 0;
-    for (size_t i = 0; i < trace->event_count; i++)
-        if (!trace->events[i].gone)
-            trace->events[kept++] = trace->events[i];
-    trace->event_count = kept;
-}
-
-static bool number_messages(struct ordering *o) {
-    struct half *halves = malloc((o->trace->event_count + 1) * sizeof *halves);
-    if (!halves)
-        return false;
-    size_t count = list_halves(o->trace, halves);
-    for (size_t from = 0, middle, to; from < count; from = to) {
-        struct half last = halves[from];
-        for (middle = from; middle < count && !halves[middle].receive && halves[middle].from == last.from &&
-                            halves[middle].to == last.to && halves[middle].communicator == last.communicator;)
-            middle++;
-        for (to = middle; to < count && halves[to].receive && halves[to].from == last.from &&
-                          halves[to].to == last.to && halves[to].communicator == last.communicator;)
-            to++;
-        number_channel(o, &halves[from], &halves[middle], &halves[to]);
-    }
-    free(halves);
-    return true;
 }
 
 /* ---- collectives ----------------------------------------------------------------------------- */
@@ -419,7 +197,8 @@ static bool is_full(const struct ordering *o, size_t from, size_t to) {
     return true;
 }
 
-/* Whether somebody else is known to have begun it. */
+/* Whether somebody else is known to have begun it; or may have, of a message of which nothing tells which it is, while
+ * the rank's own recorder notes what it begins. */
 static bool begun_elsewhere(const struct ordering *o, size_t from, size_t to) {
     for (size_t i = from; i < to; i++) {
         const struct trace_event *event = &o->trace->events[i];
@@ -427,6 +206,9 @@ static bool begun_elsewhere(const struct ordering *o, size_t from, size_t to) {
             return true;
         if (is_message(o->trace, event) && o->mates[i] != SIZE_MAX &&
             o->trace->events[o->mates[i]].state != TRACE_POSTED)
+            return true;
+        const struct trace_rank *rank = &o->trace->ranks[event->rank];
+        if (is_message(o->trace, event) && event->ordinal_unknown && rank->tells_start && !rank->only_open)
             return true;
     }
     return false;
@@ -481,6 +263,14 @@ static void look_at_ranks(struct ordering *o) {
     o->trace->only_open = all_open && any_lost;
 }
 
+static void drop_gone(struct trace *trace) {
+    size_t kept = 0;
+    for (size_t i = 0; i < trace->event_count; i++)
+        if (!trace->events[i].gone)
+            trace->events[kept++] = trace->events[i];
+    trace->event_count = kept;
+}
+
 bool flight_order(struct trace *trace) {
     struct ordering o = {.trace = trace};
     trace->numbered = true;
@@ -494,7 +284,7 @@ bool flight_order(struct trace *trace) {
         look_at_ranks(&o);
         end_left_overs(&o);
         find_fronts(&o);
-        done = find_whole_epochs(&o) && number_messages(&o) && look_at_open_collectives(&o);
+        done = flight_channels_number(trace, o.mates) && look_at_open_collectives(&o);
     }
     if (done)
         name_by_backend(trace);
@@ -503,11 +293,8 @@ bool flight_order(struct trace *trace) {
             to++;
         begin_launches(&o, from, to);
     }
-    if (o.any_gone)
-        drop_gone(trace);
+    drop_gone(trace);
     free(o.fronts);
     free(o.mates);
-    free(o.first_places);
-    free(o.whole);
     return done;
 }

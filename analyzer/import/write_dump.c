@@ -41,11 +41,11 @@ struct plan {
     uint32_t ring_records, rows, site_rows, peer_rows, definition_bytes;
     struct written_stacks *stacks;
     const uint32_t *history_first; /* histories_begin */
-    const uint64_t
-        *open_from;     /* of a trace of open operations, per communicator: the first of anybody, UINT64_MAX none */
-    uint32_t *ops;      /* of the rank's events */
-    uint32_t *launched; /* the events in the order of their ops, and in return */
-    uint32_t *places;   /* where each is in that */
+    const uint64_t *open_from; /* per communicator: the first collective that has not ended on some rank; none: behind
+                                  the newest; UINT64_MAX: there are no collectives */
+    uint32_t *ops;             /* of the rank's events */
+    uint32_t *launched;        /* the events in the order of their ops, and in return */
+    uint32_t *places;          /* where each is in that */
 };
 
 struct dump_image {
@@ -355,14 +355,16 @@ static void note_launch(struct progress *row, const struct plan *plan, size_t nu
 }
 
 /* What comes before the first that has not ended has ended, whether a recorder still has it or not. Of operations that
- * have not ended alone, who has none has ended all, and has not called what others are in. */
+ * have not ended alone, who has none has ended all, and has not called what others are in. Nor has, of a recorder that
+ * keeps the newest, who has none left of that communicator. */
 static void raise_to_open(const struct plan *plan, struct progress *rows, const uint64_t *first_open) {
     for (size_t c = 0; c < plan->trace->communicator_count; c++) {
         struct progress *row = &rows[c];
         bool member = own_place(plan, &plan->trace->communicators[c]) >= 0;
-        uint64_t ended = first_open[c] < UINT64_MAX         ? first_open[c]
-                         : plan->trace->only_open && member ? plan->open_from[c]
-                                                            : UINT64_MAX;
+        bool none_left = plan->trace->running && plan->trace->ranks[plan->rank].lost && row->enqueued == 0;
+        uint64_t ended = first_open[c] < UINT64_MAX                        ? first_open[c]
+                         : member && (plan->trace->only_open || none_left) ? plan->open_from[c]
+                                                                           : UINT64_MAX;
         if (ended == UINT64_MAX || ended <= row->completed)
             continue;
         row->version = 2;
@@ -897,15 +899,27 @@ static int write_ranks(const struct trace *trace, struct plan *plan, const char 
 /* Per communicator, the first collective of anybody that has not ended. */
 static uint64_t *find_open(const struct trace *trace) {
     uint64_t *open = malloc((trace->communicator_count + 1) * sizeof *open);
-    if (!open)
-        return NULL;
-    memset(open, 0xff, (trace->communicator_count + 1) * sizeof *open);
-    for (size_t i = 0; i < trace->event_count; i++) {
+    uint64_t *behind = calloc(trace->communicator_count + 1, sizeof *behind);
+    for (size_t c = 0; open && c < trace->communicator_count; c++)
+        open[c] = UINT64_MAX;
+    for (size_t i = 0; open && behind && i < trace->event_count; i++) {
         const struct trace_event *event = &trace->events[i];
-        if (event->communicator < trace->communicator_count && event->state != TRACE_FINISHED &&
-            trace->calls[event->call].call_class == CLASS_COLLECTIVE && event->seq < open[event->communicator])
+        if (event->communicator >= trace->communicator_count || event->seq == SEQ_NONE ||
+            trace->calls[event->call].call_class != CLASS_COLLECTIVE)
+            continue;
+        if (event->state != TRACE_FINISHED && event->seq < open[event->communicator])
             open[event->communicator] = event->seq;
+        if (event->seq >= behind[event->communicator])
+            behind[event->communicator] = event->seq + UINT64_C(1);
     }
+    for (size_t c = 0; open && behind && c < trace->communicator_count; c++)
+        if (open[c] == UINT64_MAX && behind[c] > 0)
+            open[c] = behind[c];
+    if (!behind) {
+        free(open);
+        open = NULL;
+    }
+    free(behind);
     return open;
 }
 
