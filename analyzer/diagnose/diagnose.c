@@ -15,6 +15,7 @@
 #include "analyzer/load/rows.h"
 
 enum { CYCLE_MOST = 4096 };
+enum { REACHED = 1, PERHAPS_REACHED = 2 };
 
 const char *verdict_name(enum verdict verdict) {
     static const char *const names[] = {"ok", "hang", "desync", "deadlock", "dead_rank", "unknown"};
@@ -73,20 +74,32 @@ static void collect_parties(const struct diagnosis *diagnosis, uint32_t node, ui
         collect_parties(diagnosis, graph->targets[i], seen, depth + 1);
 }
 
-size_t wait_targets(const struct diagnosis *diagnosis, const struct wait *wait, int32_t *ranks, size_t capacity) {
+/* Ranks of the parties behind a node. */
+static size_t ranks_behind(const struct diagnosis *diagnosis, uint32_t node, uint32_t self, int32_t *ranks,
+                           size_t capacity) {
     uint8_t *seen = calloc((size_t)diagnosis->wait_for_graph.graph.node_count + 1, 1);
     size_t count = 0;
     if (!seen)
         return 0;
-    collect_parties(diagnosis, wait->node, seen, 0);
+    collect_parties(diagnosis, node, seen, 0);
     for (uint32_t p = 0; p < diagnosis->world.party_count && count < capacity; p++)
-        if (seen[p] && diagnosis->world.parties[p].rank >= 0 && p != wait->party)
+        if (seen[p] && diagnosis->world.parties[p].rank >= 0 && p != self)
             ranks[count++] = diagnosis->world.parties[p].rank;
-    if (seen[wait->party] && count == 0 && capacity > 0) /* for itself */
-        ranks[count++] = diagnosis->world.parties[wait->party].rank;
+    if (seen[self] && count == 0 && capacity > 0) /* for itself */
+        ranks[count++] = diagnosis->world.parties[self].rank;
     free(seen);
     qsort(ranks, count, sizeof *ranks, compare_int32);
     return count;
+}
+
+size_t wait_targets(const struct diagnosis *diagnosis, const struct wait *wait, int32_t *ranks, size_t capacity) {
+    return ranks_behind(diagnosis, wait->node, wait->party, ranks, capacity);
+}
+
+size_t wait_possible_targets(const struct diagnosis *diagnosis, const struct wait *wait, int32_t *ranks,
+                             size_t capacity) {
+    return wait->perhaps == AND_OR_GRAPH_NO_NODE ? 0
+                                                 : ranks_behind(diagnosis, wait->perhaps, wait->party, ranks, capacity);
 }
 
 /* ---- culprits -------------------------------------------------------------------------------- */
@@ -213,10 +226,31 @@ static bool waits_for_nobody(const struct diagnosis *diagnosis, uint32_t party) 
     return state->wait_count > 0;
 }
 
-/* `reached`: per party, whether somebody who is blocked waits for it. */
+/* `reached`: per party, whether somebody who is blocked waits for it, or for it or another one. Of the latter only
+ * those are meant whose GPU has not begun what they called. */
 static bool is_sink(const struct diagnosis *diagnosis, const uint8_t *reached, uint32_t party) {
-    return (reached[party] && !is_blocked(diagnosis, party)) || diagnosis->wait_for_graph.parties[party].stopped ||
+    bool meant = reached[party] == REACHED || (reached[party] && diagnosis->wait_for_graph.parties[party].held);
+    return (meant && !is_blocked(diagnosis, party)) || diagnosis->wait_for_graph.parties[party].stopped ||
            has_died(diagnosis, party);
+}
+
+/* Those that a wait may be for; nothing tells which of them it is. */
+static void mark_possible(const struct diagnosis *diagnosis, const struct wait *wait, uint8_t *seen) {
+    const struct and_or_graph *graph = &diagnosis->wait_for_graph.graph;
+    if (wait->perhaps == AND_OR_GRAPH_NO_NODE)
+        return;
+    for (size_t i = graph->first[wait->perhaps]; i < graph->first[wait->perhaps + 1]; i++)
+        if (!seen[graph->targets[i]])
+            seen[graph->targets[i]] = PERHAPS_REACHED;
+}
+
+/* Of a message that both sides have called either may be to blame, where nothing tells whether their GPUs began it. */
+static void mark_other_half(const struct diagnosis *diagnosis, const struct wait *wait, uint8_t *seen) {
+    const struct dump *dump = diagnosis->world.parties[wait->party].dump;
+    bool untold = dump->header->pid == 0 && dump->header->gpu_timing_why[0] != '\0';
+    if (untold && wait->met && wait->peer_party != NOBODY && seen[wait->party] == REACHED &&
+        waits_for_nobody(diagnosis, wait->party))
+        seen[wait->peer_party] = REACHED;
 }
 
 /* Marks the parties that are not blocked and that somebody who is waits for. Where there are none, those that others
@@ -229,10 +263,14 @@ static uint8_t *find_sinks(struct diagnosis *diagnosis, bool *dead) {
         return NULL;
     for (size_t i = 0; i < waits->count; i++)
         collect_parties(diagnosis, waits->items[i].node, seen, 0);
+    for (size_t i = 0; i < waits->count; i++)
+        mark_possible(diagnosis, &waits->items[i], seen);
     for (uint32_t p = 0; p < diagnosis->world.party_count; p++)
         any |= is_sink(diagnosis, seen, p);
+    for (size_t i = 0; !any && i < waits->count; i++)
+        mark_other_half(diagnosis, &waits->items[i], seen);
     for (uint32_t p = 0; p < diagnosis->world.party_count; p++) {
-        seen[p] = any ? is_sink(diagnosis, seen, p) : seen[p] && waits_for_nobody(diagnosis, p);
+        seen[p] = any ? is_sink(diagnosis, seen, p) : seen[p] == REACHED && waits_for_nobody(diagnosis, p);
         *dead |= seen[p] && is_dead(&waits->parties[p]) && !party_is_untold(&diagnosis->world.parties[p]);
     }
     return seen;
@@ -370,9 +408,9 @@ static void blame_sinks(struct diagnosis *diagnosis, const uint8_t *sinks, bool 
     diagnosis->verdict = only_dead ? VERDICT_DEAD_RANK : VERDICT_HANG;
     for (uint32_t p = 0; p < world->party_count; p++) {
         const struct party_state *state = &diagnosis->wait_for_graph.parties[p];
+        untold |= state->partner_untold && (sinks[p] || world_is_imported(world));
         if (!sinks[p] || (only_dead && !is_dead(state)) || (known && party_is_untold(&world->parties[p])))
             continue;
-        untold |= state->partner_untold;
         if (!state->partner_untold)
             add_culprit(diagnosis, p, culprit_state_of(diagnosis, p), BLAME_AWAITED);
     }

@@ -122,5 +122,8 @@ bool stalled_is_open(const struct stalled *stalled);
 
 /* Distinct world ranks that a wait cannot go on without, ascending, at most `capacity`. */
 size_t wait_targets(const struct diagnosis *diagnosis, const struct wait *wait, int32_t *ranks, size_t capacity);
+/* The same of a launch of messages that waits for one or more of several ranks, of which nothing tells which. */
+size_t wait_possible_targets(const struct diagnosis *diagnosis, const struct wait *wait, int32_t *ranks,
+                             size_t capacity);
 
 #endif

@@ -168,8 +168,10 @@ static void take_record(struct reading *r, const struct record *record) {
 
 /* It comes right before the operation's own record, which was read just now. */
 static void take_told(struct reading *r, const struct record *told) {
-    if (r->count > 0 && told->op == r->newest_op)
-        r->entries[r->count - 1].message.number = told->seq;
+    if (r->count == 0 || told->op != r->newest_op)
+        return;
+    r->entries[r->count - 1].message.number = told->seq;
+    r->entries[r->count - 1].message.seen = told->result == TOLD_BEGUN;
 }
 
 /* A thread's numbers grow, and those of a launch's operations are behind what its communicator has ended. */
@@ -396,4 +398,31 @@ enum partner launched_message_partner(struct launched_messages *messages, struct
         return absent_partner(messages, world, message, party);
     *party = other->party;
     return other->first && other->begun ? PARTNER_THERE : PARTNER_BEHIND;
+}
+
+bool launched_message_may_have(const struct launched_messages *messages, const struct world *world,
+                               const struct launched_message *message, uint32_t party, bool *begun) {
+    const struct dump *dump = world->parties[message->party].dump;
+    bool any = false;
+    *begun = false;
+    for (size_t i = messages->first[party]; i < messages->first[party + 1]; i++) {
+        const struct launched_message *other = &messages->items[i];
+        if (other->communicator != message->communicator || other->send == message->send ||
+            other->peer != dump->communicators[message->local].definition->my_rank)
+            continue;
+        any = true;
+        *begun |= other->begun;
+    }
+    return any;
+}
+
+bool launched_message_is_the_only_side(const struct world *world, const struct launched_message *message) {
+    const struct shared_communicator *communicator = message->communicator;
+    const struct membership *other = bsearch(&message->peer, communicator->present, communicator->present_count,
+                                             sizeof *communicator->present, compare_rank);
+    const struct dump *dump = other ? world->parties[other->party].dump : NULL;
+    bool sure = dump && counts_all(dump);
+    int32_t my_rank = world->parties[message->party].dump->communicators[message->local].definition->my_rank;
+    uint16_t theirs = message->send ? FLAG_RECV : FLAG_SEND;
+    return sure && messages_counted(dump, other->local, theirs, my_rank, &sure) == 0 && sure;
 }

@@ -30,6 +30,7 @@ struct launched_message {
     bool first;   /* of the communicator's launches there is none before it that has not ended */
     bool begun;   /* on the GPU; or its host is in the call that launches it, */
     bool calling; /* as it is here */
+    bool seen;    /* of an import: that it had begun by then, and not ended, was noted */
 };
 
 struct launched_messages {
@@ -56,6 +57,13 @@ void launched_messages_free(struct launched_messages *messages);
 /* Whose the other half of a message is (*party), and what became of it. */
 enum partner launched_message_partner(struct launched_messages *messages, struct world *world,
                                       const struct launched_message *message, uint32_t *party);
+/* Whether a process has called halves that may belong to the message and have not ended: *begun tells whether its GPU
+ * has begun one of them. */
+bool launched_message_may_have(const struct launched_messages *messages, const struct world *world,
+                               const struct launched_message *message, uint32_t party, bool *begun);
+/* Whether the one that it goes to, or comes from, has no other halves for this rank on record, neither this one's nor
+ * any before, though it has a dump. */
+bool launched_message_is_the_only_side(const struct world *world, const struct launched_message *message);
 /* The other half where it has not ended either; NULL: it has, or was not called, or nothing tells. */
 const struct launched_message *launched_message_other(const struct launched_messages *messages,
                                                       const struct world *world,

@@ -68,6 +68,9 @@ struct wait {
     const struct call_name *other_call; /* by this */
     bool met;                           /* of a message on a GPU: both halves have begun, and nothing else is missing */
     bool uncalled;                      /* ... its other half was not called */
+    bool never;                         /* ... of an import, nor one of any message before */
+    uint32_t perhaps; /* a node, of a launch of messages: one or more of those it waits for lack a half, and nothing
+                         tells which. AND_OR_GRAPH_NO_NODE: that is not so */
 };
 
 /* A collective that somebody waits in. */

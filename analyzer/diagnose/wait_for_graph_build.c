@@ -81,7 +81,8 @@ struct wait *add_wait(struct builder *b, uint32_t party) {
                           .source = PEER_NONE,
                           .tag = TAG_NONE,
                           .seq = SEQ_NONE,
-                          .number = SEQ_NONE};
+                          .number = SEQ_NONE,
+                          .perhaps = AND_OR_GRAPH_NO_NODE};
     return wait;
 }
 

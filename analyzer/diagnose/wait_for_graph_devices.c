@@ -153,6 +153,9 @@ struct launch_wait {
     bool untold;   /* nothing tells of one whether it was called, or has ended */
     bool met;      /* `subject` has begun on both sides */
     bool uncalled; /* the other half of `subject` was not called */
+    const struct launched_message
+        *perhaps;       /* a message of which nothing tells which one it is, while the launch runs */
+    bool perhaps_alone; /* all that nothing is told of are such ones */
     const struct launched_message *subject;
     const struct launched_message *unequal,
         *other; /* a message that both are at, and its other half, of another size */
@@ -163,6 +166,10 @@ static void wait_for_partner(struct builder *b, const struct launched_message *m
     enum partner partner = launched_message_partner(&b->launched, b->world, message, &party);
     launch->over &= partner == PARTNER_ENDED;
     launch->untold |= partner == PARTNER_UNKNOWN;
+    if (partner == PARTNER_UNKNOWN && message->seq == SEQ_NONE && message->seen)
+        launch->perhaps = launch->perhaps ? launch->perhaps : message;
+    else if (partner == PARTNER_UNKNOWN)
+        launch->perhaps_alone = false;
     const struct launched_message *other =
         partner == PARTNER_THERE ? launched_message_other(&b->launched, b->world, message) : NULL;
     if (other && !launch->unequal && other->bytes != message->bytes && other->bytes != BYTES_UNKNOWN &&
@@ -187,15 +194,46 @@ static void wait_for_partner(struct builder *b, const struct launched_message *m
     and_or_graph_wait(&b->waits->graph, launch->node, party);
 }
 
+/* A launch that runs, and of whose messages nothing tells which of them lack the other half, waits for one of those at
+ * least that these are for. Where that is a single one, it waits for that. */
+static uint32_t add_possible_waits(struct builder *b, const struct launched_message *from,
+                                   const struct launched_message *to, struct launch_wait *launch) {
+    uint32_t node = and_or_graph_node(&b->waits->graph, true), first = NOBODY;
+    bool several = false;
+    for (const struct launched_message *message = from; message < to; message++) {
+        uint32_t party = world_peer(b->world, message->party, message->local, message->peer);
+        bool begun, called;
+        if (message->seq != SEQ_NONE)
+            continue;
+        if (party == NOBODY || party == message->party)
+            return AND_OR_GRAPH_NO_NODE;
+        called =
+            party < b->world->dump_count && launched_message_may_have(&b->launched, b->world, message, party, &begun);
+        b->waits->parties[party].held |= called && !begun;
+        several |= first != NOBODY && party != first;
+        first = party;
+        and_or_graph_wait(&b->waits->graph, node, party);
+    }
+    if (!several) {
+        launch->node = node;
+        launch->subject = launch->perhaps;
+        launch->untold = false;
+    }
+    return several ? node : AND_OR_GRAPH_NO_NODE;
+}
+
 /* The messages from `from` up to `to` are one launch, which ends with the last of them. A process that died could not
  * note any more what its GPU ended just then; and none waits for itself. */
 static void add_launch_wait(struct builder *b, const struct launched_message *from, const struct launched_message *to) {
-    struct launch_wait launch = {.node = AND_OR_GRAPH_NO_NODE, .over = true, .subject = from};
+    struct launch_wait launch = {.node = AND_OR_GRAPH_NO_NODE, .over = true, .perhaps_alone = true, .subject = from};
     for (const struct launched_message *message = from; message < to; message++)
         wait_for_partner(b, message, &launch);
     bool over = launch.over && b->world->parties[from->party].process == PROCESS_GONE;
     if (over || (launch.own && launch.node == AND_OR_GRAPH_NO_NODE))
         return;
+    uint32_t perhaps = AND_OR_GRAPH_NO_NODE;
+    if (launch.node == AND_OR_GRAPH_NO_NODE && launch.perhaps && launch.perhaps_alone && !launch.unequal)
+        perhaps = add_possible_waits(b, from, to, &launch);
     const struct launched_message *subject = launch.unequal ? launch.unequal : launch.subject;
     struct wait *wait = add_wait(b, subject->party);
     if (!wait)
@@ -218,6 +256,9 @@ static void add_launch_wait(struct builder *b, const struct launched_message *fr
     }
     wait->met = launch.met && launch.node == AND_OR_GRAPH_NO_NODE && !launch.untold;
     wait->uncalled = launch.uncalled;
+    wait->never =
+        launch.uncalled && subject->number != SEQ_NONE && launched_message_is_the_only_side(b->world, subject);
+    wait->perhaps = perhaps;
     wait->node = launch.node == AND_OR_GRAPH_NO_NODE ? b->free_node : launch.node;
     b->waits->parties[subject->party].doing = DOING_BLOCKED;
     b->waits->parties[subject->party].partner_untold |= launch.node == AND_OR_GRAPH_NO_NODE && launch.untold;
@@ -227,7 +268,6 @@ static void add_launch_wait(struct builder *b, const struct launched_message *fr
  * not called wait for these in any case. */
 static void add_waits_behind(struct builder *b, uint32_t p) {
     const struct dump *dump = b->world->parties[p].dump;
-    size_t waits = b->waits->parties[p].wait_count;
     for (uint32_t local = 0; local < dump->communicator_count; local++) {
         struct shared_communicator *communicator = world_communicator(b->world, p, local);
         const struct reach *reach =
@@ -238,10 +278,13 @@ static void add_waits_behind(struct builder *b, uint32_t p) {
             mine.completed > reach->least_enqueued || mine.last_call > UINT16_MAX)
             continue;
         const struct call_name *call = dump_call(dump, (uint16_t)mine.last_call);
-        if (call && call->api == API_NCCL)
-            add_device_wait(b, communicator, &me, call, &mine, (uint32_t)reach->least_enqueued, false);
+        if (!call || call->api != API_NCCL)
+            continue;
+        size_t count = b->waits->count;
+        add_device_wait(b, communicator, &me, call, &mine, (uint32_t)reach->least_enqueued, false);
+        for (size_t i = count; i < b->waits->count; i++)
+            b->waits->parties[p].partner_untold &= b->waits->items[i].node == b->free_node;
     }
-    b->waits->parties[p].partner_untold = b->waits->parties[p].wait_count == waits;
 }
 
 void add_launched_waits(struct builder *b, uint32_t p) {

@@ -199,12 +199,19 @@ void say_wait_of(const struct diagnosis *diagnosis, const struct wait *wait, cha
     int32_t ranks[16];
     char who[LIST];
     size_t count = wait_targets(diagnosis, wait, ranks, sizeof ranks / sizeof *ranks);
-    if (count == 0) {
+    size_t possible = count > 0 ? 0 : wait_possible_targets(diagnosis, wait, ranks, sizeof ranks / sizeof *ranks);
+    if (count + possible == 0) {
         snprintf(text, size, "waits");
         return;
     }
-    say_ranks(who, sizeof who, ranks, count);
-    snprintf(text, size, "waits for %s%s", who, count == sizeof ranks / sizeof *ranks ? " ..." : "");
+    say_ranks(who, sizeof who, ranks, count + possible);
+    snprintf(text, size, "waits for %s%s%s", possible ? "one or more of " : "", who,
+             count == sizeof ranks / sizeof *ranks ? " ..." : "");
+    if (possible)
+        phrase(text, size, ": which of them lacks its half is overwritten");
+    else if (wait->never && diagnosis->wait_for_graph.parties[wait->peer_party].doing == DOING_BLOCKED)
+        phrase(text, size,
+               ", which never called the other half, nor one of an earlier message, as far as is on record");
 }
 
 void phrase_death(char *text, size_t size, const struct job_end *end) {

@@ -798,6 +798,8 @@ static void say_all(struct diagnosis_text *told, struct diagnosis *diagnosis, co
     case VERDICT_OK:
     case VERDICT_UNKNOWN:
         say_fine(told, diagnosis, request);
+        if (diagnosis->partner_untold)
+            say_other_waits(told, diagnosis, labels);
         if (diagnosis->standing.kind == STANDING_UNTOLD || diagnosis->uncollected) {
             say_collectives(told, diagnosis);
             if (!request->settled)

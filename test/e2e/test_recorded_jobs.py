@@ -72,11 +72,14 @@ def test_what_lies_behind_a_message_of_which_nothing_is_known(called, tmp_path):
         return {**entry(at, state, name), "is_p2p": True, "collective_seq_id": 12, "p2p_seq_id": number}
 
     for rank in range(3):
-        entries = [message(9, 20 * (rank + 1), state, name)  # the rest of a batch, of which more is overwritten
-                   for state, name in (("scheduled", f"nccl:send {rank}->{(rank + 1) % 3}"), ("completed", "nccl:coalesced"))]
+        others = [(rank + 1) % 3, (rank + 2) % 3]
+        entries = [message(9, 20 * (rank + 1), "scheduled", name)  # the rest of a batch, of which more is overwritten
+                   for other in others for name in (f"nccl:send {rank}->{other}", f"nccl:recv {rank}<-{other}")]
+        entries.append(message(9, 20 * (rank + 1), "completed", "nccl:coalesced"))
         entries += [entry(n) for n in range(10, 13)]
         if rank < 2:
-            entries += [message(14, 60, "scheduled", f"nccl:recv {rank}<-{rank + 1}"),
+            entries += [message(14, 60, "scheduled", f"nccl:recv {rank}<-{others[0]}"),
+                        message(14, 60, "scheduled", ["nccl:send 0->2", "nccl:recv 1<-0"][rank]),
                         message(14, 60, "started", "nccl:coalesced")]
         if rank in called:
             entries.append({**entry(16, "scheduled"), "collective_seq_id": 13})
