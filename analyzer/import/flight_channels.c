@@ -48,10 +48,10 @@ static size_t list_halves(const struct trace *trace, struct flight_half *halves)
         bool receive = class_of(trace, event) == CLASS_RECV;
         int32_t own = trace_member(&trace->communicators[event->communicator], event->rank);
         halves[count++] = (struct flight_half){.communicator = event->communicator,
-                                        .from = receive ? event->peer : own,
-                                        .to = receive ? own : event->peer,
-                                        .receive = receive,
-                                        .event = i};
+                                               .from = receive ? event->peer : own,
+                                               .to = receive ? own : event->peer,
+                                               .receive = receive,
+                                               .event = i};
     }
     qsort(halves, count, sizeof *halves, compare_halves);
     return count;

@@ -40,8 +40,7 @@ bool replay_find_role(struct hash_table *table, const struct match_record *item,
     struct passed *own = sends ? &partner->sent : &partner->received;
     *own = (struct passed){item->replay, record->seq + 1};
     /* this one counts already */
-    bool answers =
-        sends ? !is_more(&partner->sent, &partner->received) : is_more(&partner->received, &partner->sent);
+    bool answers = sends ? !is_more(&partner->sent, &partner->received) : is_more(&partner->received, &partner->sent);
     *role = answers ? REPLAY_ANSWERS : REPLAY_ASKS;
     return true;
 }

@@ -28,11 +28,8 @@ static struct scene {
 
 static void begin(void) {
     memset(&scene, 0, sizeof scene);
-    scene.replay = (struct replay){.dump_count = RANKS,
-                                   .nodes = scene.nodes,
-                                   .work_ns = scene.work,
-                                   .tail_ns = scene.tails,
-                                   .first = scene.first};
+    scene.replay = (struct replay){
+        .dump_count = RANKS, .nodes = scene.nodes, .work_ns = scene.work, .tail_ns = scene.tails, .first = scene.first};
 }
 
 /* Rank after rank. */
