@@ -16,7 +16,7 @@ struct usual_kind {
     uint64_t count;
     double weight;    /* of their turns together */
     int64_t usual_ns; /* negative: no peer does it */
-    uint64_t known;   /* of the peers with this number less 1; 0: of nobody */
+    uint64_t known;   /* of which peers that is (learn_kind); 0: of nobody */
     uint32_t turns;   /* the most that a rank has in a part */
     size_t first;     /* of its turns among those of all kinds */
 };
@@ -238,11 +238,11 @@ static int64_t usual_of(const struct usual_work *usual, uint32_t kind, size_t du
     return others > 0 ? median_low_int64(usual->of_ranks, others) : -1;
 }
 
-/* By length, which peers are gone by depends on the dump. */
+/* By length, which peers are gone by depends on how many pieces the dump's parts have. */
 static void learn_kind(struct usual_work *usual, uint32_t k, size_t dump) {
     struct usual_kind *kind = &usual->of_kinds[k];
-    uint64_t known = (uint64_t)usual->peers[dump] + 1;
-    if (kind->known == known && !usual->pieces)
+    uint64_t known = ((uint64_t)usual->peers[dump] << 32 | (usual->pieces ? usual->pieces[dump] : 0)) + 1;
+    if (kind->known == known)
         return;
     kind->known = known;
     kind->usual_ns = usual_of(usual, k, dump);
@@ -250,16 +250,28 @@ static void learn_kind(struct usual_work *usual, uint32_t k, size_t dump) {
         find_usual_turns(usual, k, dump);
 }
 
+/* The dump's work of a kind; NULL: it has none. Works of a kind come in the order of dumps. */
+static const struct rank_work *work_of(const struct work_kinds *kinds, uint32_t kind, size_t dump) {
+    size_t low = kinds->first[kind], end = kinds->first[kind + 1], high = end;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (kinds->works[middle].dump < dump)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < end && kinds->works[low].dump == dump ? &kinds->works[low] : NULL;
+}
+
 void usual_work_of(struct usual_work *usual, size_t dump) {
-    for (uint32_t k = 0; k < usual->kinds->nodes.count; k++)
-        for (size_t w = usual->kinds->first[k]; w < usual->kinds->first[k + 1]; w++) {
-            const struct rank_work *work = &usual->kinds->works[w];
-            if (work->dump != dump)
-                continue;
-            learn_kind(usual, k, dump);
-            if (usual->of_kinds[k].usual_ns >= 0)
-                weigh_turns(usual, &usual->of_kinds[k], work);
-        }
+    for (uint32_t k = 0; k < usual->kinds->nodes.count; k++) {
+        const struct rank_work *work = work_of(usual->kinds, k, dump);
+        if (!work)
+            continue;
+        learn_kind(usual, k, dump);
+        if (usual->of_kinds[k].usual_ns >= 0)
+            weigh_turns(usual, &usual->of_kinds[k], work);
+    }
 }
 
 /* ---- what is beyond it --------------------------------------------------------------------------------------- */
