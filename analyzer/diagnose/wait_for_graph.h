@@ -10,7 +10,7 @@
 #ifndef COMMTAP_DIAGNOSE_WAIT_FOR_GRAPH_H
 #define COMMTAP_DIAGNOSE_WAIT_FOR_GRAPH_H
 
-#include "analyzer/diagnose/and_or_graph.h"
+#include "analyzer/base/and_or_graph.h"
 #include "analyzer/diagnose/deaths.h"
 #include "analyzer/diagnose/world.h"
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "analyzer/diagnose/and_or_graph.h"
+#include "analyzer/base/and_or_graph.h"
 #include "analyzer/findings/diagnosis_text.h"
 #include "test/scenes/hang.h"
 #include "test/scenes/scene.h"

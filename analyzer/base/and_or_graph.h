@@ -7,8 +7,8 @@
  * A node that waits for ALL of its targets is released when the last of them is, one that waits for ANY when the first
  * is. ALL of nothing is free, ANY of nothing never is.
  */
-#ifndef COMMTAP_DIAGNOSE_AND_OR_GRAPH_H
-#define COMMTAP_DIAGNOSE_AND_OR_GRAPH_H
+#ifndef COMMTAP_BASE_AND_OR_GRAPH_H
+#define COMMTAP_BASE_AND_OR_GRAPH_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
  * Lives here: the fixpoint and the search for cycles.
  * Must not live here: ranks, calls, dumps.
  */
-#include "analyzer/diagnose/and_or_graph.h"
+#include "analyzer/base/and_or_graph.h"
 
 #include <stdlib.h>
 #include <string.h>
