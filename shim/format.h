@@ -19,6 +19,7 @@
  *   - aggregate rows, progress rows, clock anchors: `version` is odd while the row is written, 0 when unused;
  *   - definitions: `commit` is released after the payload;
  *   - rows of beats: `dump` is released last, the times are single words;
+ *   - rows of captures: `used` is released after what never changes, its messages included; the rest are single words;
  *   - the in-flight slot: `call` is released after the other fields and cleared when the call returns;
  *   - the section table: `kind` is released after the other fields of the entry.
  *
@@ -36,7 +37,7 @@
 #define FORMAT_MAGIC             "COMMTAP\n" /* 8 bytes without the terminator */
 #define FORMAT_MAJOR             2u
 #define FORMAT_MAJOR_OLDEST      1u /* that readers take */
-#define FORMAT_MINOR             13u
+#define FORMAT_MINOR             14u
 #define FORMAT_VERSION           (FORMAT_MAJOR | FORMAT_MINOR << 16)
 #define FORMAT_MAJOR_OF(version) ((version)&0xffffu)
 #define FORMAT_MINOR_OF(version) ((version) >> 16)
@@ -105,6 +106,8 @@ enum section_kind {
     SECTION_TRANSFERS = 16,      /* struct transfer_row[count]: network proxy operations per peer */
     SECTION_RING_PAGES = 17,     /* struct ring_page[count]; index = lane, which then has no SECTION_RING */
     SECTION_BEATS = 18,          /* since 2.9: struct beat_row[count]: who of the node was alive when */
+    SECTION_CAPTURES = 19, /* since 2.14: struct capture_row[count]: what graphs hold, and how often it was launched */
+    SECTION_CAPTURE_MESSAGES = 20, /* since 2.14: struct capture_message[count]: the messages among that */
 };
 
 struct section {
@@ -302,6 +305,9 @@ struct dump_header {
     /* since 2.13 */
     uint32_t batch_starts; /* how often the batch system has started the job, this time included; 0: not known */
     uint32_t starts_reserved;
+
+    /* since 2.14 */
+    uint64_t captures_untold; /* launches of graphs of which not all that they hold is in SECTION_CAPTURES */
 };
 
 enum gpu_timing {
@@ -862,6 +868,36 @@ struct transfer_row {
     uint64_t reserved[6];
 };
 
+/* What a CUDA graph holds of one communicator. Graphs that hold the same share a row; one that holds several
+ * communicators counts in several. Launches are numbered from 1 in the order in which the process makes them, over all
+ * rows, and those of one communicator end in that order. What was captured into graphs that nobody saw being made
+ * executable (captured_unfollowed) is in none. */
+struct capture_row {
+    uint32_t used; /* 1, released after what describes the row; that never changes */
+    uint32_t comm;
+    uint32_t collectives; /* that one launch runs */
+    uint32_t first_message, message_count;
+    uint32_t call; /* these two of the first operation */
+    uint32_t stack;
+    uint32_t reserved0;
+    uint64_t launched;              /* how often */
+    uint64_t launched_ns;           /* the last time, CLOCK_MONOTONIC */
+    uint64_t newest;                /* number of that launch */
+    uint64_t ended;                 /* the newest known to have ended */
+    uint64_t unfollowed;            /* the newest whose end nobody looks at */
+    uint64_t longest_ns, second_ns; /* from launch to end: the longest, and the second longest; 0: there was none */
+    uint64_t reserved;
+};
+
+/* How many messages with one partner a row's launch runs. */
+struct capture_message {
+    int32_t peer;
+    uint32_t count;
+    uint32_t stack; /* of the first, as `call` */
+    uint16_t call;
+    uint16_t flags; /* FLAG_SEND or FLAG_RECV */
+};
+
 /* ---- definitions: append-only ---------------------------------------------------------------- */
 
 enum definition_kind {
@@ -1108,6 +1144,8 @@ _Static_assert(sizeof(struct device_anchor) == 64, "device_anchor");
 _Static_assert(sizeof(struct sensor_row) == 32, "sensor_row");
 _Static_assert(sizeof(struct transfer_row) == 128, "transfer_row");
 _Static_assert(sizeof(struct beat_row) == 32, "beat_row");
+_Static_assert(sizeof(struct capture_row) == 96, "capture_row");
+_Static_assert(sizeof(struct capture_message) == 16, "capture_message");
 _Static_assert(sizeof(struct dump_header) <= SECTION_ALIGN, "the header fits the first section");
 #endif
 

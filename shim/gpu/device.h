@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "shim/format.h"
+#include "shim/gpu/captures.h"
 #include "shim/gpu/device_clock.h"
 #include "shim/gpu/driver.h"
 #include "shim/gpu/launch.h"
@@ -48,7 +49,9 @@ struct gpu_span {
     uint32_t pushed;                  /* 1 from gpu_span_push until somebody has taken account of it */
     uint32_t replay;                  /* SPAN_REPLAY: which one */
     uint32_t launches;                /* ... how many launches its executable graph has that may be timed */
-    struct captured_graph *graph;     /* SPAN_REPLAY */
+    struct captured_graph *graph;     /* SPAN_REPLAY: of which graph; its place may be another's by the end */
+    struct capture_list captures;     /* ... the rows that it counts in */
+    uint64_t launch_number;           /* ... there; 0: in none */
     struct captured_launch *captured; /* SPAN_CAPTURED; NULL: is counted, not timed */
     struct gpu_launch launch;
 };

@@ -124,6 +124,9 @@ int graphs_replayed(const struct gpu_span *span) {
     struct captured_graph *captured = span->graph;
     if (!captured->device->clock.taken)
         return GPU_NOT_READY;
+    captures_ended(&span->captures, span->launch_number, os_monotonic_ns() - span->enqueued_ns);
+    if (span->launches == 0)
+        return GPU_SUCCESS;
     for (uint32_t i = 0; i < span->launches && is_unread(span, __atomic_load_n(&captured->replay, __ATOMIC_ACQUIRE));
          i++)
         read_launch(span, captured_launch_at(captured, i));
@@ -132,7 +135,9 @@ int graphs_replayed(const struct gpu_span *span) {
 }
 
 void graphs_replay_lost(const struct gpu_span *span) {
-    close_replay(span);
+    captures_unfollowed(&span->captures, span->launch_number);
+    if (span->launches > 0)
+        close_replay(span);
 }
 
 /* ---- sampling -------------------------------------------------------------------------------- */

@@ -41,6 +41,7 @@ struct captured_graph {
     uint64_t captured_ns; /* when the last of its launches was captured */
     uint32_t seen;        /* its executable graphs are seen: nothing is left to sampling */
     struct captured_launch *chunks[LAUNCH_CHUNKS];
+    struct capture_contents contents;
 };
 
 /* One word for a replay, so that a launch of it is either read by the harvester or counted as lost by the thread that

@@ -103,6 +103,7 @@ static struct captured_graph *new_graph(struct gpu_device *device, const void *g
     captured->capture_id = capture_id;
     captured->former = replay_number(captured->replay);
     captured->launch_count = captured->plain = captured->unfollowed = captured->nested = captured->seen = 0;
+    capture_contents_clear(&captured->contents);
     if (enter(&by_graph, graph, captured, 0))
         return captured;
     release(captured);
@@ -194,6 +195,12 @@ struct gpu_span *graphs_capture_begin(struct gpu_device *device, void *stream, u
 
 void graphs_capture_end(struct gpu_span *span, const struct gpu_launch *launch) {
     struct captured_launch *captured = span->captured;
+    if (launch->collectives)
+        graphs_capture_holds(span, &(struct capture_part){.comm = launch->comm,
+                                                          .peer = PEER_NONE,
+                                                          .count = launch->collectives,
+                                                          .stack = launch->stack,
+                                                          .call = launch->call});
     captured->launch = *launch;
     captured->launch.quiet &= QUIET_LEFT_OUT; /* it is recorded where its replay is */
     captured->epoch_bits = recorder.epoch_bits;
@@ -206,6 +213,14 @@ void graphs_capture_drop(struct gpu_span *span) {
     span->captured->timed = false;
     span->captured->dropped = true;
     note_unfollowed(span->graph, -1);
+}
+
+void graphs_capture_holds(const struct gpu_span *span, const struct capture_part *part) {
+    capture_contents_add(&span->graph->contents, part);
+}
+
+void graphs_capture_holds_more(const struct gpu_span *span) {
+    span->graph->contents.lost = true;
 }
 
 void graphs_captured_into(const void *graph) {
@@ -221,6 +236,7 @@ static uint32_t all_launches(const struct captured_graph *captured) {
 /* The part's events are written by replays of the whole as well as by its own. */
 static void add_part(struct captured_graph *captured, struct captured_graph *part, uint32_t launches) {
     __atomic_store_n(&part->nested, 1, __ATOMIC_RELEASE);
+    capture_contents_add_all(&captured->contents, &part->contents);
     count_plain(captured, launches);
 }
 
@@ -257,6 +273,7 @@ void graphs_instantiated(const void *executable, const void *graph) {
     graphs_executable_destroyed(executable); /* updated, or its handle comes again */
     if (!captured)
         return;
+    captures_settle(&captured->contents);
     if (enter(&by_executable, executable, captured, captured->launch_count | (uintptr_t)captured->plain << LAUNCH_BITS))
         follow(captured);
     else
@@ -288,11 +305,12 @@ static uint32_t launches_of(const struct graph_launch *launch) {
 
 /* An ordinary event behind the launch tells when the nodes' events are this replay's: until then they may still hold
  * those of the one before. */
-static struct gpu_span *new_replay(const struct graph_launch *launch) {
+static struct gpu_span *new_replay(struct graph_launch *launch) {
     struct captured_graph *captured = launch->graph;
     struct gpu_device *device = gpu_device_of_stream(captured->device, launch->stream);
-    bool timed = launch->launches > 0 && !launch->quiet && !__atomic_load_n(&captured->nested, __ATOMIC_ACQUIRE);
-    struct gpu_span *span = timed && device && gpu_device_is_live(device) ? gpu_span_take(device) : NULL;
+    launch->timed = launch->launches > 0 && !launch->quiet && !__atomic_load_n(&captured->nested, __ATOMIC_ACQUIRE);
+    bool followed = !launch->quiet && (launch->timed || captured->contents.list.count > 0);
+    struct gpu_span *span = followed && device && gpu_device_is_live(device) ? gpu_span_take(device) : NULL;
     if (!span)
         return NULL;
     span->kind = SPAN_REPLAY;
@@ -300,7 +318,9 @@ static struct gpu_span *new_replay(const struct graph_launch *launch) {
     span->stream = launch->stream;
     span->graph = captured;
     span->replay = launch->number;
-    span->launches = launch->launches;
+    span->launches = launch->timed ? launch->launches : 0;
+    span->captures = captured->contents.list;
+    span->launch_number = 0;
     span->launch.replay = launch->number - captured->former;
     span->enqueued_ns = os_monotonic_ns();
     return span;
@@ -344,14 +364,23 @@ static bool expect(const struct graph_launch *launch) {
                                        false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
+/* The launch has been made. Its span is handed over where it has an event behind it, whether or not the nodes' events
+ * are this replay's alone. */
 static void replay_launched(const struct graph_launch *launch) {
     struct gpu_span *span = launch->span;
+    const struct capture_contents *contents = &launch->graph->contents;
+    uint64_t number = captures_launched(contents, span ? span->enqueued_ns : os_monotonic_ns());
     bool entered = span && GPU_STREAM_IS_SPECIAL(span->stream) && gpu_context_enter(span->device);
-    if (span && gpu_driver.event_record(span->stop, span->stream) == GPU_SUCCESS && expect(launch)) {
+    bool followed = span && gpu_driver.event_record(span->stop, span->stream) == GPU_SUCCESS;
+    bool timed = followed && launch->timed && expect(launch);
+    if (!timed && !launch->quiet)
+        count_untimed_replays(launches_of(launch));
+    if (followed && (timed || number)) {
+        span->launches = timed ? span->launches : 0;
+        span->launch_number = number;
         gpu_span_push(span);
     } else {
-        if (!launch->quiet)
-            count_untimed_replays(launches_of(launch));
+        captures_unfollowed(&contents->list, number);
         if (span)
             gpu_span_put(span);
     }

@@ -32,6 +32,10 @@ void graphs_begin(void);
 struct gpu_span *graphs_capture_begin(struct gpu_device *device, void *stream, uint32_t streams);
 void graphs_capture_end(struct gpu_span *span, const struct gpu_launch *launch);
 void graphs_capture_drop(struct gpu_span *span);
+/* That launch is, or holds, these operations. */
+void graphs_capture_holds(const struct gpu_span *span, const struct capture_part *part);
+/* ... and others that are not known. */
+void graphs_capture_holds_more(const struct gpu_span *span);
 
 /* The job captures into a graph of its own; made a copy of one; made one a part of another. */
 void graphs_captured_into(const void *graph);
@@ -51,8 +55,9 @@ struct graph_launch {
     uint32_t plain;        /* ... and of those that are only counted */
     bool into_capture;     /* it becomes a part of the graph that is being captured */
     bool quiet;            /* nothing is recorded now: it is neither timed nor lost */
+    bool timed;            /* its nodes' events are to be read */
     uint32_t number;       /* of the replay */
-    struct gpu_span *span; /* NULL: this replay cannot be timed */
+    struct gpu_span *span; /* NULL: this replay can neither be timed nor followed to its end */
 };
 
 /* Around it: takes the times of the replay before; false: holds nothing of ours, and graphs_launched is not called. */

@@ -49,6 +49,7 @@ static void start_engine(uint32_t generation) {
         trouble = "no memory for in-kernel times";
     __atomic_store_n(&gpu.generation, generation, __ATOMIC_RELEASE);
     if (!gpu.stopped) {
+        captures_begin();
         end_with_process();
         trouble = trouble ? trouble : harvester_begin();
     }
@@ -209,6 +210,14 @@ struct gpu_span *gpu_span_begin_overlapping(int index, void *stream, uint32_t st
 
 bool gpu_span_is_captured(const struct gpu_span *span) {
     return span && span->kind == SPAN_CAPTURED;
+}
+
+void gpu_span_holds(const struct gpu_span *span, const struct capture_part *part) {
+    graphs_capture_holds(span, part);
+}
+
+void gpu_span_holds_more(const struct gpu_span *span) {
+    graphs_capture_holds_more(span);
 }
 
 static void end_launch(struct gpu_span *span, const struct gpu_launch *launch) {

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shim/gpu/captures.h"
 #include "shim/gpu/launch.h"
 
 /* One launch between its two events. Taken from a pool, given back by the harvester. */
@@ -46,6 +47,9 @@ struct gpu_span *gpu_span_begin_overlapping(int device, void *stream, uint32_t s
 
 /* True for a span under graph capture: nothing runs until the graph does. NULL: false. */
 bool gpu_span_is_captured(const struct gpu_span *span);
+/* Of such a span: messages that it holds; its collectives gpu_span_end tells. There are more, that are not known. */
+void gpu_span_holds(const struct gpu_span *span, const struct capture_part *part);
+void gpu_span_holds_more(const struct gpu_span *span);
 
 /* Records the stop on the same stream and hands the span to the harvester. NULL is accepted. */
 void gpu_span_end(struct gpu_span *span, const struct gpu_launch *launch);

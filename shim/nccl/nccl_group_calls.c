@@ -87,8 +87,29 @@ static void share_interval(struct nccl_group *group, uint32_t number) {
     facts->share_own = own->operations;
 }
 
+/* A graph holds them from now on. */
+static void tell_messages(const struct call_frame *f, const struct group_launch *launch) {
+    const struct nccl_group *group = group_of(f->self);
+    uint32_t count = group->message_count < GROUP_MESSAGES ? group->message_count : GROUP_MESSAGES;
+    if (count < group->message_count)
+        gpu_span_holds_more(launch->span);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct group_message *message = &group->messages[i];
+        if (message->launch != launch - group->launches)
+            continue;
+        gpu_span_holds(launch->span, &(struct capture_part){.comm = launch->facts.comm,
+                                                            .peer = message->peer,
+                                                            .count = 1,
+                                                            .stack = f->stack,
+                                                            .call = message->call,
+                                                            .flags = message->sends ? FLAG_SEND : FLAG_RECV});
+    }
+}
+
 static void finish_launch(const struct call_frame *f, struct group_launch *launch) {
     uint16_t flags = 0;
+    if (gpu_span_is_captured(launch->span))
+        tell_messages(f, launch);
     if (gpu_span_is_captured(launch->span) || (launch->kernel && launch->kernel->captured)) {
         flags |= FLAG_CAPTURED;
         launch->facts.flags |= FLAG_CAPTURED;
@@ -166,7 +187,7 @@ static void end_group(struct call_frame *f, bool simulated) {
         }
         if (!f->failed && !simulated)
             register_creations(group);
-        group->launch_count = group->creation_count = 0;
+        group->launch_count = group->creation_count = group->message_count = 0;
     }
     stand_for_itself(f);
     if (busy)

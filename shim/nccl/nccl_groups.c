@@ -46,7 +46,19 @@ void group_become_one(struct group_launch *launch, struct thread *self) {
         launch->facts.seq = SEQ_NONE;
 }
 
+static void note_message(const struct group_launch *launch, const struct call_frame *f) {
+    struct nccl_group *group = group_of(f->self);
+    if (group->message_count < GROUP_MESSAGES)
+        group->messages[group->message_count] = (struct group_message){.peer = f->peer,
+                                                                       .call = f->id,
+                                                                       .launch = (uint8_t)(launch - group->launches),
+                                                                       .sends = (f->flags & FLAG_SEND) != 0};
+    group->message_count++;
+}
+
 void group_join(struct group_launch *launch, struct call_frame *f) {
+    if (f->flags & (FLAG_SEND | FLAG_RECV))
+        note_message(launch, f);
     group_note_stream(launch, nccl_tail(f)->stream);
     group_pattern_note(&launch->pattern, launch->operations, f);
     if (launch->operations++ == 0) {

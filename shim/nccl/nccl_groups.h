@@ -18,6 +18,7 @@
 #define GROUP_LAUNCHES  64u /* communicators of one group; the operations of further ones are not timed */
 #define GROUP_STREAMS   8u  /* of one communicator; further ones all look new */
 #define GROUP_CREATIONS 64u
+#define GROUP_MESSAGES  8192u /* of all communicators; an exchange of 4096 ranks */
 
 /* The operations that one communicator gets from one group. */
 struct group_launch {
@@ -36,12 +37,23 @@ struct group_launch {
     struct kernel_span *kernel; /* stamps from inside its kernels; NULL: none are told */
 };
 
+/* A send or a receive: a graph that the group is captured into holds it. */
+struct group_message {
+    int32_t peer;
+    uint16_t call;
+    uint8_t launch; /* number of its communicator's */
+    bool sends;
+};
+_Static_assert(GROUP_LAUNCHES <= UINT8_MAX, "a launch's number has room");
+
 struct nccl_group {
     uint32_t depth;
     uint32_t launch_count;
     uint32_t creation_count;
     struct group_launch launches[GROUP_LAUNCHES];
     struct nccl_creation creations[GROUP_CREATIONS];
+    uint32_t message_count; /* may be more than there is room for */
+    struct group_message messages[GROUP_MESSAGES];
 };
 
 /* The thread's group, NULL before its first one. */

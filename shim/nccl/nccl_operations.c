@@ -166,6 +166,18 @@ static ALWAYS_INLINE bool is_gone(const struct call_frame *f) {
     return f->comm && communicator_is_gone(f->comm, f->comm_index);
 }
 
+static bool is_captured(const struct call_frame *f) {
+    const struct gpu_span *span = nccl_tail(f)->span;
+    if (gpu_span_is_captured(span) && f->flags & (FLAG_SEND | FLAG_RECV))
+        gpu_span_holds(span, &(struct capture_part){.comm = f->comm_index,
+                                                    .peer = f->peer,
+                                                    .count = 1,
+                                                    .stack = f->stack,
+                                                    .call = f->id,
+                                                    .flags = f->flags & (FLAG_SEND | FLAG_RECV)});
+    return gpu_span_is_captured(span) || (nccl_tail(f)->kernel && nccl_tail(f)->kernel->captured);
+}
+
 /* The call has returned: its launch is under way, or waits for the end of the group. */
 static void operation_after(struct call_frame *f) {
     struct group_launch *launch = NULL;
@@ -180,7 +192,7 @@ static void operation_after(struct call_frame *f) {
             nccl_progress_untimed(f->comm->progress);
     } else if (runs_alone(f)) {
         struct gpu_launch facts;
-        if (gpu_span_is_captured(nccl_tail(f)->span) || (nccl_tail(f)->kernel && nccl_tail(f)->kernel->captured))
+        if (is_captured(f))
             f->flags |= FLAG_CAPTURED;
         nccl_fill_launch(&facts, f);
         nccl_launched(f->comm, nccl_tail(f)->span, nccl_tail(f)->kernel, &facts, nccl_tail(f)->in_progress);
