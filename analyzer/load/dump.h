@@ -123,6 +123,7 @@ struct dump {
     struct own_cost own_cost;
     uint64_t pid_namespace; /* of the process; 0: not known */
     uint32_t batch_starts;  /* format.h */
+    uint64_t captures_untold;
 
     const struct call_name *calls; /* by file order; dumps with equal lists share one */
     uint32_t call_count;
@@ -154,6 +155,10 @@ struct dump {
     uint32_t transfer_count;
     const struct beat_row *beats; /* who of its node lived when; NULL: it did not look */
     uint32_t beat_count;
+    const struct capture_row *captures; /* what graphs hold of each communicator, and how far that came */
+    uint32_t capture_count;
+    const struct capture_message *capture_messages;
+    uint32_t capture_message_count;
     const struct epoch_definition **epochs; /* sorted by epoch; owned */
     size_t epoch_count;
 

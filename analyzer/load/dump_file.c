@@ -139,6 +139,7 @@ static bool copy_identity(struct loaded *loaded) {
     dump->own_cost = header->own_cost;
     dump->pid_namespace = header->pid_namespace;
     dump->batch_starts = header->batch_starts;
+    dump->captures_untold = header->captures_untold;
     return copy_texts(loaded);
 }
 
@@ -316,6 +317,10 @@ static void take_rows(struct dump *dump, const struct view *view) {
         TAKE(dump->transfers, dump->transfer_count, struct transfer_row);
     else if (view->section.kind == SECTION_BEATS)
         TAKE(dump->beats, dump->beat_count, struct beat_row);
+    else if (view->section.kind == SECTION_CAPTURES)
+        TAKE(dump->captures, dump->capture_count, struct capture_row);
+    else if (view->section.kind == SECTION_CAPTURE_MESSAGES)
+        TAKE(dump->capture_messages, dump->capture_message_count, struct capture_message);
     else if (view->section.kind == SECTION_PROGRESS)
         TAKE(dump->progress, dump->progress_count, struct progress);
 }

@@ -55,8 +55,17 @@ static uint64_t records_without_polls(const struct dump *dump, uint32_t lane) {
     return count;
 }
 
+/* A process may do nothing but launch graphs. */
+static uint64_t look_at_captures(const struct dump *dump, uint64_t h) {
+    for (uint32_t i = 0; i < dump->capture_count; i++)
+        h = hash_mix(hash_mix(h, __atomic_load_n(&dump->captures[i].launched, __ATOMIC_RELAXED)),
+                     __atomic_load_n(&dump->captures[i].ended, __ATOMIC_RELAXED));
+    return h;
+}
+
 uint64_t dump_look(const struct dump *dump) {
     uint64_t h = look_at_progress(dump, look_at_slots(dump, dump->header->state));
+    h = look_at_captures(dump, h);
     for (uint32_t i = 0; i < dump->pending_count; i++) {
         struct pending pending;
         if (pending_read(dump, &dump->pending[i], &pending))

@@ -13,6 +13,7 @@ enum {
     LEVELS_MOST = 41,            /* where trace_windows.c of the library stops */
     WRITTEN_MEANWHILE = 1 << 10, /* a living writer may be so many calls further in one section than in another */
     RECORDS_OF_A_CALL = 3,       /* at most: it was posted, a half was received, it was seen complete */
+    CAPTURES_SINCE = 14,         /* 2.14 */
 };
 #define DAY_NS (86400 * INT64_C(1000000000)) /* clocks of this machine and that of the job may differ by as much */
 
@@ -654,6 +655,76 @@ static void check_beats(struct dump *dump, const struct life *life) {
     }
 }
 
+/* ---- captures -------------------------------------------------------------------------------- */
+
+static bool messages_are_sound(const struct dump *dump, const struct capture_row *row) {
+    if (row->first_message > dump->capture_message_count ||
+        row->message_count > dump->capture_message_count - row->first_message)
+        return false;
+    for (uint32_t i = 0; i < row->message_count; i++) {
+        const struct capture_message *message = &dump->capture_messages[row->first_message + i];
+        if (message->peer < 0 || message->count == 0 || !call_is_known(dump, message->call) ||
+            (message->flags != FLAG_SEND && message->flags != FLAG_RECV))
+            return false;
+    }
+    return true;
+}
+
+/* Its writer may be between any two of these words: what is read first may be older, but not newer. */
+static bool capture_is_sound(const struct dump *dump, const struct life *life, const struct capture_row *row) {
+    uint64_t launched = __atomic_load_n(&row->launched, __ATOMIC_ACQUIRE);
+    uint64_t unfollowed = __atomic_load_n(&row->unfollowed, __ATOMIC_ACQUIRE);
+    uint64_t ended = __atomic_load_n(&row->ended, __ATOMIC_ACQUIRE);
+    uint64_t second = __atomic_load_n(&row->second_ns, __ATOMIC_ACQUIRE);
+    uint64_t newest = __atomic_load_n(&row->newest, __ATOMIC_ACQUIRE), since = row->launched_ns;
+    return row->used == 1 && row->comm != COMM_NONE && comm_is_known(dump, row->comm) &&
+           call_is_known(dump, row->call) && launched <= newest && ended <= newest && unfollowed <= newest &&
+           newest <= (uint64_t)NS_MOST && second <= row->longest_ns && row->longest_ns <= (uint64_t)NS_MOST &&
+           (launched == 0 || in_life_ns(life, since)) && row->collectives + row->message_count > 0 &&
+           messages_are_sound(dump, row);
+}
+
+/* Whether replays are on record of graphs whose launches were seen, which therefore were counted. */
+static bool has_numbered_replays(const struct dump *dump, uint32_t lane) {
+    struct record_reader reader;
+    const struct record *record;
+    record_reader_begin(&reader, dump, lane);
+    for (uint64_t ticket = dump->lanes[lane].first_ticket; ticket < dump->lanes[lane].end_ticket; ticket++)
+        if ((record = record_reader_at(&reader, ticket)) && record->kind == RECORD_REPLAY && record->seq != SEQ_NONE)
+            return true;
+    return false;
+}
+
+static bool captures_are_missing(const struct dump *dump) {
+    uint32_t version = dump->header->version;
+    bool counts = FORMAT_MAJOR_OF(version) == FORMAT_MAJOR && FORMAT_MINOR_OF(version) >= CAPTURES_SINCE &&
+                  dump->header->gpu_timing == GPU_TIMING_EVENTS && dump->header->losses.tables_in_memory == 0;
+    if (!counts || dump->header->pid == 0 || dump->captures_untold > 0)
+        return false;
+    for (uint32_t i = 0; i < dump->capture_count; i++)
+        if (__atomic_load_n(&dump->captures[i].used, __ATOMIC_ACQUIRE) != 0)
+            return false;
+    for (uint32_t lane = 0; lane < dump->lane_count; lane++)
+        if (dump_lane_is_device(&dump->lanes[lane]) && has_numbered_replays(dump, lane))
+            return true;
+    return false;
+}
+
+static void check_captures(struct dump *dump, const struct life *life) {
+    if (captures_are_missing(dump))
+        problem_add(
+            dump, false, offsetof(struct dump_header, sections),
+            "replays of graphs, and nothing of what these hold: who launched them and who did not is not known");
+    for (uint32_t i = 0; i < dump->capture_count; i++) {
+        const struct capture_row *row = &dump->captures[i];
+        if (__atomic_load_n(&row->used, __ATOMIC_ACQUIRE) == 0 || capture_is_sound(dump, life, row))
+            continue;
+        problem_add(dump, false, dump_offset_of(dump, row), "what graphs hold makes no sense and is left out");
+        dump->captures = NULL;
+        dump->capture_count = 0;
+    }
+}
+
 /* ---- what has to be there -------------------------------------------------------------------- */
 
 /* Beginning to record makes these, before anything is recorded. */
@@ -702,4 +773,5 @@ void plausible_check(struct loaded *loaded, const struct views *views) {
     check_sensors(dump);
     check_transfers(dump, &life);
     check_beats(dump, &life);
+    check_captures(dump, &life);
 }

@@ -33,6 +33,7 @@ static bool refresh_header(struct loaded *loaded, struct dump_header *now) {
     loaded->header->losses = now->losses;
     loaded->header->captured_unfollowed = now->captured_unfollowed;
     loaded->dump.own_cost = now->own_cost;
+    loaded->dump.captures_untold = now->captures_untold;
     loaded->dump.order_answer = now->order_answer;
     return true;
 }
@@ -78,6 +79,7 @@ static void reread_counters(struct loaded *loaded) {
     add_part(&parts, dump, dump->pending, dump->pending_count, sizeof *dump->pending);
     add_part(&parts, dump, dump->progress, dump->progress_count, sizeof *dump->progress);
     add_part(&parts, dump, dump->devices, dump->device_count, sizeof *dump->devices);
+    add_part(&parts, dump, dump->captures, dump->capture_count, sizeof *dump->captures);
     for (uint32_t i = 0; i < dump->lane_count; i++) {
         const struct dump_lane *lane = &dump->lanes[i];
         add_part(&parts, dump, lane->state, 1, sizeof *lane->state);
@@ -95,7 +97,8 @@ static bool rows_may_go_on(const struct dump *dump) {
             __atomic_load_n(&lane->operations[lane->operation_count - 1].version, __ATOMIC_RELAXED) != 0)
             return true;
     }
-    return false;
+    return dump->capture_count > 0 &&
+           __atomic_load_n(&dump->captures[dump->capture_count - 1].used, __ATOMIC_RELAXED) != 0;
 }
 
 /* Whether the process uses communicators that were made, ended or began to live again after the dump was opened. */

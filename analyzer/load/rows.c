@@ -108,6 +108,32 @@ bool peer_row_read(const struct dump *dump, const struct peer_row *row, struct p
            comm_is_sound(dump, copy->comm_epoch);
 }
 
+/* In the order in which a living writer cannot have ended what it is not seen to have launched. */
+struct captured_progress captured_progress_read(const struct dump *dump, uint32_t local) {
+    struct captured_progress progress = {0};
+    uint64_t newest = 0, unfollowed = 0;
+    for (uint32_t i = 0; i < dump->capture_count; i++) {
+        const struct capture_row *row = &dump->captures[i];
+        if (__atomic_load_n(&row->used, __ATOMIC_ACQUIRE) == 0 || row->comm != local)
+            continue;
+        uint64_t launched = __atomic_load_n(&row->launched, __ATOMIC_ACQUIRE);
+        uint64_t ended = __atomic_load_n(&row->ended, __ATOMIC_ACQUIRE);
+        uint64_t left = __atomic_load_n(&row->unfollowed, __ATOMIC_ACQUIRE);
+        uint64_t last = __atomic_load_n(&row->newest, __ATOMIC_ACQUIRE);
+        progress.launched += launched;
+        progress.collectives += launched * row->collectives;
+        progress.ended = ended > progress.ended ? ended : progress.ended;
+        unfollowed = left > unfollowed ? left : unfollowed;
+        if (!progress.row || last > newest)
+            progress.row = row;
+        newest = last > newest ? last : newest;
+    }
+    progress.running = newest > progress.ended;
+    progress.known = progress.row && dump->header->captured_unfollowed == 0 && dump->captures_untold == 0 &&
+                     !(progress.running && unfollowed >= newest);
+    return progress;
+}
+
 uint64_t histogram_middle(unsigned bucket) {
     if (bucket == 0)
         return UINT64_C(1) << (HISTOGRAM_FIRST - 1);

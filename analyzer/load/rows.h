@@ -45,6 +45,17 @@ uint64_t persistent_starts(const struct dump *dump, uint32_t local, uint32_t seq
 /* Copies a row of the peers table. True when it is in use and sound. */
 bool peer_row_read(const struct dump *dump, const struct peer_row *row, struct peer_row *copy);
 
+/* How far what graphs hold of a communicator came. */
+struct captured_progress {
+    bool known;                    /* all launches are counted here, and whether the newest has ended is known, too */
+    bool running;                  /* that one has not ended */
+    uint64_t launched;             /* graphs that hold something of it, */
+    uint64_t collectives;          /* and collectives of it in these, all launches together */
+    uint64_t ended;                /* number of the newest launch known to have ended */
+    const struct capture_row *row; /* of the newest launch; NULL: there are no such graphs */
+};
+struct captured_progress captured_progress_read(const struct dump *dump, uint32_t local);
+
 /* Records ever written to a lane, lost ones included. */
 uint64_t dump_lane_written(const struct dump *dump, uint32_t lane);
 

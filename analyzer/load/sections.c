@@ -40,6 +40,8 @@ static const struct {
     [SECTION_TRANSFERS] = {"transfer rows", sizeof(struct transfer_row), 128, false},
     [SECTION_RING_PAGES] = {"ring pages", sizeof(struct ring_page), 4096, true},
     [SECTION_BEATS] = {"beats", sizeof(struct beat_row), 32, false},
+    [SECTION_CAPTURES] = {"captures", sizeof(struct capture_row), 96, false},
+    [SECTION_CAPTURE_MESSAGES] = {"captured messages", sizeof(struct capture_message), 16, false},
 };
 enum { LAST_MINOR_OF_1 = 1 };
 enum { SECTION_KINDS = sizeof section_kinds / sizeof *section_kinds };

@@ -6,8 +6,10 @@
 import itertools
 import random
 import shutil
+import signal
 import struct
 import subprocess
+import time
 
 import pytest
 
@@ -15,7 +17,7 @@ import jobs
 
 KINDS = {1: "calls", 2: "anchors", 3: "in flight", 4: "pending", 5: "progress", 6: "definitions", 7: "windows", 8: "lanes",
          9: "ring", 10: "operations", 11: "sites", 12: "peers", 13: "devices", 14: "device anchors", 15: "sensors",
-         16: "transfers", 17: "ring pages", 18: "beats"}
+         16: "transfers", 17: "ring pages", 18: "beats", 19: "captures", 20: "captured messages"}
 ENTRIES, ENTRY, TABLE_END = 160, struct.Struct("<IIQQII"), 6728  # shim/format.h: the header of format 1.0 ends there
 TABLE = TABLE_END - ENTRIES * ENTRY.size
 WARNED = 4  # of the commands, those of which one in turn is asked whether it says what check counts
@@ -82,6 +84,24 @@ def on_gpus(where):
              environment=variables)
 
 
+def in_graphs(where):
+    """Rank 1 stops launching."""
+    variables = {"LD_LIBRARY_PATH": str(jobs.BUILD / "standin"), "LD_PRELOAD": str(jobs.SHIM), "COMMTAP_DIR": str(where),
+                 "STANDIN_DEVICES": "2", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1234",
+                 "TRAIN_ID_FILE": f"{where}.id"}
+    ranks = [subprocess.Popen([str(jobs.PROGRAMS / "nccl" / "hang"), "replayed"], stdout=subprocess.PIPE,
+                              env={**jobs.clean_environment(), **variables, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+             for rank in range(2)]
+    for process in ranks:
+        assert process.stdout.read(len(b"ready\n")) == b"ready\n"
+    time.sleep(2)
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for process in ranks:
+            process.send_signal(number)
+    for process in ranks:
+        process.wait()
+
+
 def outputs(directory, commands):
     said = []
     for command in commands:
@@ -102,7 +122,7 @@ def faults_of(asked, sound, damaged, problems):
             yield f"{command}: other figures in silence"
 
 
-@pytest.mark.parametrize("job", [finished, overwritten, killed, on_gpus])
+@pytest.mark.parametrize("job", [finished, overwritten, killed, on_gpus, in_graphs])
 def test_damage_is_said_or_changes_nothing(job, tmp_path):
     job(tmp_path / "job")
     victim = jobs.dumps(tmp_path / "job")[-1]

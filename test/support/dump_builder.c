@@ -92,6 +92,10 @@ static size_t list_parts(const struct dump_plan *plan, struct part *parts) {
         parts[n++] = (struct part){SECTION_TRANSFERS, 0, plan->transfers, sizeof(struct transfer_row)};
     if (plan->beats)
         parts[n++] = (struct part){SECTION_BEATS, 0, plan->beats, sizeof(struct beat_row)};
+    if (plan->captures)
+        parts[n++] = (struct part){SECTION_CAPTURES, 0, plan->captures, sizeof(struct capture_row)};
+    if (plan->capture_messages)
+        parts[n++] = (struct part){SECTION_CAPTURE_MESSAGES, 0, plan->capture_messages, sizeof(struct capture_message)};
     parts[n++] = (struct part){SECTION_LANES, 0, plan->lanes, sizeof(struct lane_state)};
     for (uint32_t i = 0; i < plan->lanes; i++) {
         parts[n++] = ring_part(plan, i);

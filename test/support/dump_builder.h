@@ -59,6 +59,7 @@ struct dump_plan {
     uint32_t windows;                      /* blocks [0: no such section] */
     uint32_t devices;                      /* GPUs, with an anchor each [0: no such section] */
     uint32_t sensors, transfers, beats;    /* rows [0: no such section] */
+    uint32_t captures, capture_messages;   /* likewise */
     uint32_t definition_bytes;             /* per area [65536] */
     uint32_t definition_areas;             /* [1] */
     uint32_t calls, anchors;               /* [64], [64] */
