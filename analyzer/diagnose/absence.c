@@ -38,14 +38,39 @@ static uint64_t longest_of_lane(const struct dump *dump, uint32_t lane, bool *kn
     return longest;
 }
 
+/* Between launches of CUDA graphs, which are no calls, as far as the lane of a GPU tells them; -1: it does not. */
+static int64_t longest_between_replays(const struct dump *dump, uint32_t lane) {
+    struct record_cursor cursor;
+    int64_t longest = -1, before = 0;
+    uint64_t next = 0;
+    if (!record_cursor_begin(&cursor, dump, lane))
+        return -1;
+    for (const struct record *record; (record = record_cursor_next(&cursor)) != NULL;) {
+        before = record->commit == next + 1 ? before : 0;
+        next = record->commit;
+        if (record->kind != RECORD_REPLAY || record->t0 >= record->t1)
+            continue;
+        int64_t apart = before > 0 ? difference_ns((int64_t)record->t0, before) : -1;
+        longest = apart > longest ? apart : longest;
+        before = (int64_t)record->t0;
+    }
+    record_cursor_end(&cursor);
+    return longest;
+}
+
 static int64_t longest_of(const struct dump *dump) {
     bool known = false;
     uint64_t longest = 0;
+    int64_t replays = -1;
     for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
-        uint64_t ticks = dump_lane_is_device(&dump->lanes[lane]) ? 0 : longest_of_lane(dump, lane, &known);
+        bool device = dump_lane_is_device(&dump->lanes[lane]);
+        uint64_t ticks = device ? 0 : longest_of_lane(dump, lane, &known);
+        int64_t apart = device && dump->capture_count > 0 ? longest_between_replays(dump, lane) : -1;
         longest = ticks > longest ? ticks : longest;
+        replays = apart > replays ? apart : replays;
     }
-    return known ? dump_duration_ns(dump, longest) : -1;
+    int64_t calls = known ? dump_duration_ns(dump, longest) : -1;
+    return calls > replays ? calls : replays;
 }
 
 /* Since when a process is at work that others do not see; 0: it is in the library. */

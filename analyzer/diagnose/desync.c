@@ -137,6 +137,7 @@ static bool read_record(const struct dump *dump, uint32_t local, uint64_t seq, s
                                             .dtype = r->dtype,
                                             .redop = r->redop,
                                             .recorded = true,
+                                            .captured = r->kind == RECORD_POST && r->flags & FLAG_CAPTURED,
                                             .stack = r->stack};
             take_told(signature, t - 1 > l->first_ticket ? record_reader_at(&reader, t - 2) : NULL);
             return signature->call != NULL;

@@ -16,6 +16,7 @@ struct signature {
     int32_t root;                 /* PEER_NONE: has none */
     uint8_t dtype, redop;
     bool recorded;      /* dtype and redop are known */
+    bool captured;      /* into a graph: nothing ran then */
     bool told, begun;   /* imported, and had not ended: was it seen to begin? */
     bool unfit;         /* ... what it puts out has a size that does not fit `bytes`: */
     uint64_t bytes_out; /* this one */

@@ -145,7 +145,8 @@ const struct stalled *held_before(const struct diagnosis *diagnosis, uint32_t pa
     const struct wait_for_graph *waits = &diagnosis->wait_for_graph;
     for (size_t i = 0; i < waits->stalled_count; i++) {
         const struct stalled *stalled = &waits->stalled[i];
-        const struct membership *member = stalled->device ? world_membership(stalled->communicator, party) : NULL;
+        const struct membership *member =
+            stalled->device && !stalled->replayed ? world_membership(stalled->communicator, party) : NULL;
         if (member && membership_enqueued(&diagnosis->world, member) > stalled->seq &&
             stalled_misses(&diagnosis->world, stalled, member))
             return stalled;
@@ -167,8 +168,9 @@ bool not_begun_find(const struct diagnosis *diagnosis, uint32_t party, struct no
             progress.enqueued <= progress.started)
             continue;
         found->seq = progress.started;
-        found->call = signature_of(world, &me, progress.started).call;
-        if (found->call && found->call->api == API_NCCL)
+        struct signature signature = signature_of(world, &me, progress.started);
+        found->call = signature.call;
+        if (found->call && found->call->api == API_NCCL && !signature.captured)
             return true;
     }
     return false;
@@ -538,7 +540,7 @@ static bool find_unfit_sizes(struct diagnosis *diagnosis) {
     const struct wait_for_graph *waits = &diagnosis->wait_for_graph;
     bool done = true;
     for (size_t i = 0; done && i < waits->stalled_count && !diagnosis->mismatch.communicator; i++)
-        if (waits->stalled[i].device && waits->stalled[i].missing == 0)
+        if (waits->stalled[i].device && !waits->stalled[i].replayed && waits->stalled[i].missing == 0)
             done = mismatch_of_sizes(&diagnosis->mismatch, &diagnosis->world, waits->stalled[i].communicator,
                                      waits->stalled[i].seq);
     return done;
@@ -610,6 +612,7 @@ static bool find_waits(struct diagnosis *diagnosis, const struct diagnose_reques
     bool unknown = false, *moving = moving_parties(diagnosis, request, &unknown);
     const struct circumstances circumstances = {.settled = request->settled || (request->moving_count > 0 && !unknown),
                                                 .moving = moving,
+                                                .now = request->settled ? request->now : NULL,
                                                 .dead = certain_death(diagnosis),
                                                 .first = &diagnosis->first_death,
                                                 .deaths_left_out = deaths_left_out,

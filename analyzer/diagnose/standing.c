@@ -208,6 +208,10 @@ static int64_t find_usual_wait(const struct wait_for_graph *waits, bool alike) {
         const struct dump *dump = waits->world->parties[wait->party].dump;
         if (!alike && (wait->device || wait->call->call_class == CLASS_FILE))
             continue;
+        if (wait->replayed) { /* from a launch on, which is none of its operations alone */
+            newer(&usual, wait->usual_ns);
+            continue;
+        }
         int64_t longest = second_longest_ns(dump, alike ? wait : NULL);
         int64_t between = alike ? between_collectives_ns(waits->world, wait) : 0;
         newer(&usual, longest > 0 ? longest : -1);
@@ -309,12 +313,20 @@ static int64_t least_of(const struct standing *standing, const struct world *wor
     return world->crowded ? STANDING_CROWDED_NS : STANDING_LEAST_NS;
 }
 
-static enum standing_kind standing_kind_of(const struct standing *standing, const struct world *world,
-                                           int64_t slack_ns) {
+static int64_t most_of(const struct standing *standing, const struct world *world) {
     int64_t usual = standing->usual_ns < INT64_MAX / STANDING_FEW ? standing->usual_ns : INT64_MAX / STANDING_FEW;
     int64_t most = usual < 0 ? STANDING_UNCOMPARED_NS : STANDING_FEW * usual;
     int64_t least = least_of(standing, world);
-    most = most > least ? most : least;
+    return most > least ? most : least;
+}
+
+int64_t standing_most_ns(const struct world *world, int64_t usual_ns) {
+    return most_of(&(struct standing){.usual_ns = usual_ns}, world);
+}
+
+static enum standing_kind standing_kind_of(const struct standing *standing, const struct world *world,
+                                           int64_t slack_ns) {
+    int64_t usual = standing->usual_ns, most = most_of(standing, world);
     if (standing->age_ns > most)
         return STANDING_LONG;
     int64_t brief_most = usual >= 0 && !standing->unlike ? most : STANDING_LEAST_NS;

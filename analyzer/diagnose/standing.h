@@ -42,6 +42,9 @@ struct standing {
 #define STANDING_UNCOMPARED_NS INT64_C(10000000000) /* ... where there is nothing to compare with */
 #define STANDING_UNLIKE_NS     INT64_C(1000000000)  /* ... where there are other calls only */
 
+/* What a wait may last at work beside others that took `usual_ns` at least twice (-1: none did). */
+int64_t standing_most_ns(const struct world *world, int64_t usual_ns);
+
 /* Judges the waits; `end` is what was noted of the job's end, NULL nothing. Returns false when memory is short. */
 bool standing_find(struct standing *standing, const struct wait_for_graph *waits, const struct job_end *end);
 /* The same at the moment when the first process ended. */

@@ -71,6 +71,9 @@ struct wait {
     bool never;                         /* ... of an import, nor one of any message before */
     uint32_t perhaps; /* a node, of a launch of messages: one or more of those it waits for lack a half, and nothing
                          tells which. AND_OR_GRAPH_NO_NODE: that is not so */
+    bool replayed;                      /* on a GPU, by a CUDA graph: */
+    uint64_t launched;                  /* so many launches were made, of graphs that hold the communicator, */
+    int64_t usual_ns; /* and this is the second longest that such a replay took; -1: there were none */
 };
 
 /* A collective that somebody waits in. */
@@ -81,6 +84,8 @@ struct stalled {
     uint32_t start;               /* this the ordinal of the start; 0 where not `started` */
     const struct call_name *call; /* of the first who waits in it */
     bool device;
+    bool replayed;             /* ... by CUDA graphs: `seq` is among the collectives that these ran */
+    uint64_t called_least;     /* where `replayed`: the fewest collectives that any member has called of itself */
     bool rooted;               /* on an intercommunicator, from or to a root: of its group it alone takes part */
     unsigned root_side;        /* where `rooted` */
     int32_t root_rank;         /* in its group */
@@ -104,9 +109,10 @@ struct wait_for_graph {
 
 /* What is known besides the dumps. */
 struct circumstances {
-    bool settled;       /* looked at twice with time between: what had not changed has nothing under way */
-    const bool *moving; /* per party: it had changed, so that it waits for nobody for long; NULL: none had */
-    uint32_t dead;      /* a party that is known to have died before all others, NOBODY */
+    bool settled;             /* looked at twice with time between: what had not changed has nothing under way */
+    const struct moment *now; /* where `settled`: when it was; NULL: not known */
+    const bool *moving;       /* per party: it had changed, so that it waits for nobody for long; NULL: none had */
+    uint32_t dead;            /* a party that is known to have died before all others, NOBODY */
     const struct first_death *first; /* whose end came first, where that is known */
     bool suspended;                  /* all processes are stopped, which is no reason to wait for one of them */
     bool deaths_left_out;            /* as if nobody had ended: where everybody was when the first did */

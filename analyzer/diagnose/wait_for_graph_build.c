@@ -160,6 +160,16 @@ static void read_threads(struct builder *b, uint32_t p) {
         state->doing = DOING_BLOCKED;
 }
 
+/* Launching a graph is no call, but a thread that does so is not away. */
+static void note_newest_launch(struct party_state *state, const struct dump *dump) {
+    for (uint32_t i = 0; state->doing == DOING_USER_CODE && i < dump->capture_count; i++) {
+        const struct capture_row *row = &dump->captures[i];
+        uint64_t launched_ns = __atomic_load_n(&row->used, __ATOMIC_ACQUIRE) ? row->launched_ns : 0;
+        uint64_t launched = launched_ns ? dump_ticks_at(dump, launched_ns) : 0;
+        state->since = launched > state->since ? launched : state->since;
+    }
+}
+
 static void read_party(struct builder *b, uint32_t p) {
     const struct party *party = &b->world->parties[p];
     struct party_state *state = &b->waits->parties[p];
@@ -177,6 +187,7 @@ static void read_party(struct builder *b, uint32_t p) {
         state->doing = DOING_GONE;
     else
         read_threads(b, p);
+    note_newest_launch(state, party->dump);
     if (state->doing == DOING_USER_CODE && !(party->dump->header->state & STATE_INITIALISED))
         state->doing = DOING_INIT;
     if (party->dump->header->state & STATE_FINALISING && state->doing != DOING_FINISHED && state->gone == GONE_NOT)
@@ -201,8 +212,10 @@ static void add_party_waits(struct builder *b, uint32_t p) {
         add_poll_wait(b, p);
     bool in_nccl = state->doing == DOING_CALL && state->call->api == API_NCCL;
     bool may_launch = in_nccl || state->doing == DOING_USER_CODE;
-    if (state->doing == DOING_USER_CODE)
+    if (state->doing == DOING_USER_CODE) {
         add_device_waits(b, p);
+        add_captured_waits(b, p);
+    }
     if (may_launch)
         add_launched_waits(b, p);
     if (state->doing != DOING_BLOCKED || state->stopped || state->wait_count == 0)
@@ -220,6 +233,8 @@ static int compare_stalled(const void *a, const void *b) {
         return left->seq < right->seq ? -1 : 1;
     if (left->started != right->started)
         return left->started ? 1 : -1;
+    if (left->replayed != right->replayed)
+        return left->replayed ? 1 : -1;
     return left->start < right->start ? -1 : left->start > right->start;
 }
 
@@ -259,6 +274,7 @@ bool wait_for_graph_build(struct wait_for_graph *waits, struct world *world,
     free(b.members_of);
     hash_table_free(&b.stalled_numbers);
     free_reach(&b);
+    free_captured(&b);
     launched_messages_free(&b.launched);
     free(b.sends.items);
     free(b.receives.items);

@@ -12,6 +12,7 @@
 #include "analyzer/diagnose/pending_messages.h"
 
 struct reach;
+struct captured_members;
 
 struct builder {
     struct wait_for_graph *waits;
@@ -22,6 +23,9 @@ struct builder {
     struct hash_table stalled_numbers;       /* of waits->stalled, by communicator and number */
     uint32_t free_node;                      /* waits for nobody */
     struct reach *reach;                     /* per communicator: how far GPUs came; NULL until somebody asks */
+    struct captured_members *captured;       /* per communicator: how far graphs came; NULL until somebody asks */
+    struct hash_table captured_messages;
+    bool captured_noted; /* the messages are in there */
     uint64_t looks;
     const struct circumstances *known;
     bool no_memory;
@@ -49,6 +53,9 @@ uint32_t wait_in_collective(struct builder *b, const struct operation *o);
  * memory is short. */
 struct stalled *find_stalled(struct builder *b, struct shared_communicator *communicator, uint32_t seq,
                              const struct call_name *call, bool device, const struct operation *o);
+/* The same of one that graphs run. */
+struct stalled *find_stalled_replay(struct builder *b, struct shared_communicator *communicator, uint32_t seq,
+                                    const struct call_name *call);
 
 /* ---- messages (wait_for_graph_messages.c) */
 /* Indexes what a process has posted. */
@@ -85,5 +92,10 @@ void add_launched_waits(struct builder *b, uint32_t party);
  * are from before. Whatever the clocks say: nobody comes out of such a collective before all have come to it. */
 bool is_outdated(struct builder *b, uint32_t p);
 void free_reach(struct builder *b);
+
+/* ---- replays of graphs (wait_for_graph_captures.c) */
+/* Processes in their own code whose GPU sits in a graph that others have not launched. */
+void add_captured_waits(struct builder *b, uint32_t party);
+void free_captured(struct builder *b);
 
 #endif

@@ -6,10 +6,21 @@
  */
 #include "analyzer/base/grow.h"
 #include "analyzer/diagnose/wait_for_graph_build.h"
+#include "analyzer/load/rows.h"
 
 #include <stdlib.h>
 
+/* Whether the member's graphs ran no more than that, and its GPU is through with them. Where it has called more outside
+ * of graphs than others have, it may have called this there. */
+static bool misses_replay(const struct world *world, const struct stalled *stalled, const struct membership *member) {
+    struct captured_progress progress = captured_progress_read(world->parties[member->party].dump, member->local);
+    return progress.known && !progress.running && progress.collectives <= stalled->seq &&
+           membership_enqueued(world, member) <= stalled->called_least;
+}
+
 bool stalled_misses(const struct world *world, const struct stalled *stalled, const struct membership *member) {
+    if (stalled->replayed)
+        return misses_replay(world, stalled, member);
     if (stalled->device) {
         struct progress progress;
         return !membership_progress(world, member, &progress) || progress.started <= stalled->seq;
@@ -21,7 +32,8 @@ bool stalled_misses(const struct world *world, const struct stalled *stalled, co
 
 bool wait_is_in(const struct wait *wait, const struct stalled *stalled) {
     return wait->collective && wait->communicator == stalled->communicator && wait->seq == stalled->seq &&
-           wait->started == stalled->started && (!wait->started || (uint32_t)wait->tag == stalled->start);
+           wait->replayed == stalled->replayed && wait->started == stalled->started &&
+           (!wait->started || (uint32_t)wait->tag == stalled->start);
 }
 
 bool stalled_needs(const struct stalled *stalled, uint32_t rank) {
@@ -91,7 +103,7 @@ static void begin_missing(struct builder *b, struct stalled *stalled, const stru
 struct stalled_key {
     uint64_t communicator; /* its address */
     uint32_t seq;
-    uint32_t started;
+    uint32_t kind;
     uint64_t start;
 };
 
@@ -112,12 +124,12 @@ static void find_root(struct stalled *stalled, const struct operation *o, const 
     stalled->root_rank = root ? me->rank : o->peer;
 }
 
-struct stalled *find_stalled(struct builder *b, struct shared_communicator *communicator, uint32_t seq,
-                             const struct call_name *call, bool device, const struct operation *o) {
+/* The one that is as `wanted` says, made as a copy of that where there is none. */
+static struct stalled *find_alike(struct builder *b, const struct stalled *wanted, const struct operation *o) {
     struct wait_for_graph *waits = b->waits;
-    bool started = o && o->flags & FLAG_STARTED;
-    uint32_t start = started ? (uint32_t)o->tag : 0;
-    struct stalled_key key = {(uintptr_t)communicator, seq, started, start};
+    enum { OF_CALLS, OF_STARTS, OF_REPLAYS };
+    uint32_t kind = wanted->replayed ? OF_REPLAYS : wanted->started ? OF_STARTS : OF_CALLS;
+    struct stalled_key key = {(uintptr_t)wanted->communicator, wanted->seq, kind, wanted->start};
     struct stalled_number *known = stalled_numbers_add(&b->stalled_numbers, &key);
     if (known && known->number > 0)
         return &waits->stalled[known->number - 1];
@@ -126,20 +138,40 @@ struct stalled *find_stalled(struct builder *b, struct shared_communicator *comm
         return NULL;
     }
     struct stalled *stalled = &waits->stalled[waits->stalled_count++];
-    *stalled = (struct stalled){.communicator = communicator,
-                                .seq = seq,
-                                .started = started,
-                                .start = start,
-                                .call = call,
-                                .device = device,
-                                .all = AND_OR_GRAPH_NO_NODE,
-                                .any = AND_OR_GRAPH_NO_NODE,
-                                .all_of = {AND_OR_GRAPH_NO_NODE, AND_OR_GRAPH_NO_NODE}};
-    if (communicator->kind == COMMUNICATOR_INTER && o)
-        find_root(stalled, o, world_membership(communicator, o->party));
+    *stalled = *wanted;
+    stalled->all = stalled->any = stalled->all_of[0] = stalled->all_of[1] = AND_OR_GRAPH_NO_NODE;
+    if (wanted->communicator->kind == COMMUNICATOR_INTER && o)
+        find_root(stalled, o, world_membership(wanted->communicator, o->party));
     known->number = waits->stalled_count;
     begin_missing(b, stalled, o);
     return stalled;
+}
+
+struct stalled *find_stalled(struct builder *b, struct shared_communicator *communicator, uint32_t seq,
+                             const struct call_name *call, bool device, const struct operation *o) {
+    bool started = o && o->flags & FLAG_STARTED;
+    const struct stalled wanted = {.communicator = communicator,
+                                   .seq = seq,
+                                   .started = started,
+                                   .start = started ? (uint32_t)o->tag : 0,
+                                   .call = call,
+                                   .device = device};
+    return find_alike(b, &wanted, o);
+}
+
+struct stalled *find_stalled_replay(struct builder *b, struct shared_communicator *communicator, uint32_t seq,
+                                    const struct call_name *call) {
+    struct stalled wanted = {.communicator = communicator,
+                             .seq = seq,
+                             .call = call,
+                             .device = true,
+                             .replayed = true,
+                             .called_least = UINT64_MAX};
+    for (uint32_t i = 0; i < communicator->present_count; i++) {
+        uint64_t called = membership_enqueued(b->world, &communicator->present[i]);
+        wanted.called_least = called < wanted.called_least ? called : wanted.called_least;
+    }
+    return find_alike(b, &wanted, NULL);
 }
 
 /* A group waits for the other one, or for the root there. What the library makes it wait for besides nobody knows. */

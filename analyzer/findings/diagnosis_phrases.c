@@ -7,6 +7,7 @@
 
 #include "analyzer/findings/words.h"
 #include "analyzer/load/code_names.h"
+#include "analyzer/load/rows.h"
 
 enum { LIST = 160 };
 
@@ -34,6 +35,8 @@ static void append_partner(char *text, size_t size, const struct diagnosis *diag
 
 void phrase_stalled(char *text, size_t size, const struct stalled *stalled) {
     phrase(text, size, "%.40s #%" PRIu32, stalled->call->name, stalled->seq);
+    if (stalled->replayed)
+        phrase(text, size, " in CUDA graphs");
     if (stalled->started)
         phrase(text, size, ", start #%" PRIu32 ",", stalled->start);
     phrase_communicator(text, size, stalled->communicator);
@@ -70,6 +73,8 @@ void phrase_wait(const struct diagnosis *diagnosis, const struct wait *wait, cha
             phrase(text, size, ", message #%" PRIu32, wait->seq);
         phrase(text, size, ")");
     }
+    if (wait->replayed)
+        phrase(text, size, " in a CUDA graph");
     phrase_communicator(text, size, wait->communicator);
     if (wait->device)
         phrase(text, size, ", on its GPU");
@@ -131,8 +136,8 @@ static void append_last_call(char *text, size_t size, const struct diagnosis *di
 
 /* The call site of a wait; work on a GPU was called from where its collective was. */
 static uint32_t stack_of(const struct diagnosis *diagnosis, const struct wait *wait) {
-    const struct membership *member =
-        wait->device && wait->collective ? world_membership(wait->communicator, wait->party) : NULL;
+    bool enqueued = wait->device && wait->collective && !wait->replayed;
+    const struct membership *member = enqueued ? world_membership(wait->communicator, wait->party) : NULL;
     return member ? signature_of(&diagnosis->world, member, wait->seq).stack : wait->stack;
 }
 
@@ -311,6 +316,40 @@ static bool say_met_by(const struct diagnosis *diagnosis, const struct party_sta
            say_met(diagnosis, &diagnosis->wait_for_graph.items[state->first_wait], text, size);
 }
 
+static bool waits_for(const struct diagnosis *diagnosis, const struct wait *wait, uint32_t party) {
+    const struct and_or_graph *graph = &diagnosis->wait_for_graph.graph;
+    for (size_t i = graph->first[wait->node]; i < graph->first[wait->node + 1]; i++)
+        if (graph->targets[i] == party)
+            return true;
+    return false;
+}
+
+/* ", having launched CUDA graphs that hold communicator ... 41 times, rank 0 42 times" */
+static void append_launches(char *text, size_t size, const struct diagnosis *diagnosis, const struct culprit *culprit) {
+    const struct wait_for_graph *waits = &diagnosis->wait_for_graph;
+    for (size_t i = 0; i < waits->count; i++) {
+        const struct wait *wait = &waits->items[i];
+        const struct membership *member = wait->replayed && waits_for(diagnosis, wait, culprit->party)
+                                              ? world_membership(wait->communicator, culprit->party)
+                                              : NULL;
+        if (!member)
+            continue;
+        const struct dump *dump = diagnosis->world.parties[culprit->party].dump;
+        phrase(text, size, ", having launched CUDA graphs with %.40s", wait->call->name);
+        phrase_communicator(text, size, wait->communicator);
+        phrase(text, size, " %" PRIu64 " times, %s %" PRIu64 " times",
+               captured_progress_read(dump, member->local).launched,
+               rank_text(diagnosis->world.parties[wait->party].rank).text, wait->launched);
+        return;
+    }
+}
+
+/* What it has done before, and for how long nothing. */
+static void append_history(char *text, size_t size, const struct diagnosis *diagnosis, const struct culprit *culprit) {
+    append_launches(text, size, diagnosis, culprit);
+    append_absence(text, size, diagnosis, culprit);
+}
+
 /* Why others wait for it. */
 static void say_awaited(const struct diagnosis *diagnosis, const struct culprit *culprit, char *text, size_t size) {
     const struct party_state *state = &diagnosis->wait_for_graph.parties[culprit->party];
@@ -350,7 +389,7 @@ static void say_awaited(const struct diagnosis *diagnosis, const struct culprit 
     if (state->stopped || !say_not_begun(diagnosis, culprit, text, size))
         snprintf(text, size, "%s",
                  state->stopped ? "its process is stopped by a signal (kill -CONT lets it go on)" : reason);
-    append_absence(text, size, diagnosis, culprit);
+    append_history(text, size, diagnosis, culprit);
 }
 
 void phrase_signature(char *text, size_t size, const struct signature *signature, const struct signature *other) {

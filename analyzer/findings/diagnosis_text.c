@@ -239,16 +239,18 @@ static void say_missing(struct diagnosis_text *told, const struct diagnosis *dia
     if (known > 0) {
         say_ranks(who, sizeof who, ranks, known);
         phrase(text, sizeof text, "; %s never %s it", who,
-               stalled->device    ? "began"
+               stalled->replayed  ? "launched"
+               : stalled->device  ? "began"
                : stalled->started ? "started"
                                   : "entered");
     }
     if (known < count) {
         say_ranks(who, sizeof who, ranks + known, count - known);
         phrase(text, sizeof text, "; whether %s %s is not known%s", who,
-               known > 0         ? "did"
-               : stalled->device ? "began it"
-                                 : "came to it",
+               known > 0           ? "did"
+               : stalled->replayed ? "launched it"
+               : stalled->device   ? "began it"
+                                   : "came to it",
                why_untold(&world->parties[world->party_of_rank[ranks[known]]]));
     }
     say(told, "%s%s.", waiting, text);
@@ -313,8 +315,8 @@ static bool is_a_wait_apart(const struct diagnosis *diagnosis, const struct stal
 
 /* Whether it is what they disagree about. */
 static bool is_mismatched(const struct mismatch *m, const struct stalled *stalled) {
-    return !m->message && stalled->communicator == m->communicator && stalled->seq >= m->from_seq &&
-           stalled->seq <= m->to_seq;
+    return !m->message && !stalled->replayed && stalled->communicator == m->communicator &&
+           stalled->seq >= m->from_seq && stalled->seq <= m->to_seq;
 }
 
 /* Beside ranks that disagree, others may wait for somebody else. */

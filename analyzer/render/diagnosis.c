@@ -54,11 +54,12 @@ static json_t *collectives_to_json(struct diagnosis *diagnosis) {
     for (size_t i = 0; array && i < diagnosis->wait_for_graph.stalled_count; i++) {
         const struct stalled *stalled = &diagnosis->wait_for_graph.stalled[i];
         json_array_append_new(
-            array, json_pack("{s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "comm", uid_to_json(stalled->communicator),
-                             "comm_name", name_to_json(stalled->communicator), "seq", (json_int_t)stalled->seq, "start",
-                             stalled->started ? json_integer(stalled->start) : json_null(), "op",
-                             escape_json(stalled->call->name), "entered", members_to_json(diagnosis, stalled, false),
-                             "missing", members_to_json(diagnosis, stalled, true)));
+            array,
+            json_pack("{s:o, s:o, s:I, s:o, s:b, s:o, s:o, s:o}", "comm", uid_to_json(stalled->communicator),
+                      "comm_name", name_to_json(stalled->communicator), "seq", (json_int_t)stalled->seq, "start",
+                      stalled->started ? json_integer(stalled->start) : json_null(), "replayed", (int)stalled->replayed,
+                      "op", escape_json(stalled->call->name), "entered", members_to_json(diagnosis, stalled, false),
+                      "missing", members_to_json(diagnosis, stalled, true)));
     }
     return array;
 }
@@ -67,10 +68,10 @@ static json_t *wait_to_json(const struct diagnosis *diagnosis, const struct wait
     int32_t ranks[TARGETS_SHOWN];
     size_t count = wait_targets(diagnosis, wait, ranks, TARGETS_SHOWN);
     bool tagged = !wait->collective && wait->tag != TAG_NONE && wait->tag != TAG_ANY && wait->peer != PEER_NONE;
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "rank", party_rank(diagnosis, wait->party), "waits_for",
-                     ranks_to_json(ranks, count), "op", escape_json(wait->call->name), "tag",
-                     tagged ? json_integer(wait->tag) : json_null(), "comm", uid_to_json(wait->communicator), "seq",
-                     wait->collective ? json_integer(wait->seq) : json_null());
+    return json_pack("{s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "rank", party_rank(diagnosis, wait->party), "waits_for",
+                     ranks_to_json(ranks, count), "op", escape_json(wait->call->name), "replayed", (int)wait->replayed,
+                     "tag", tagged ? json_integer(wait->tag) : json_null(), "comm", uid_to_json(wait->communicator),
+                     "seq", wait->collective ? json_integer(wait->seq) : json_null());
 }
 
 static json_t *cycle_to_json(const struct diagnosis *diagnosis) {

@@ -3,6 +3,7 @@
 # Jobs that use NCCL alone and hang, on the stand-in: diagnosed while they do and after they were killed.
 # Must not live here: MPI (test_diagnose.py).
 import contextlib
+import re
 import signal
 import subprocess
 import time
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.hangs
 RANKS = 4
 GOOD = 800  # collectives before a rank goes wrong: test/programs/nccl/hang.c
 GOOD_MESSAGES = 20  # messages of each rank before that
+GOOD_REPLAYS = 20
 KNOBS = {"COMMTAP_RING": "16"}
 
 
@@ -190,17 +192,34 @@ def test_a_circle_in_a_job_that_commtap_run_saw_terminated(where):
     assert states(result) == {rank: "blocked" for rank in range(RANKS)}
 
 
-def test_a_rank_that_stops_replaying_its_graph(where):
-    """What has not ended of a graph is not on record: that nobody is blocked in a call does not make it fine."""
-    with under_commtap_run("replayed", where):
+@pytest.mark.parametrize("mode", ["replayed", "replayed_exchange", "replayed_messages"])
+def test_a_rank_that_stops_replaying_its_graph(mode, where):
+    """No call shows that the others wait: their launches do, and that their GPUs have not ended the last one."""
+    with under_commtap_run(mode, where):
         time.sleep(4)  # longer than any wait at work where there is something to compare with
+        alive = diagnose(where)
+    for result in (alive, diagnose(where)):
+        assert result["verdict"] == "hang" and states(result) == {1: "in_user_code"}, result["text"]
+        said = result["culprits"][0]["reason"]
+        assert re.search(rf"having launched CUDA graphs with nccl\w+ on communicator \w+ {GOOD_REPLAYS} times, rank 0 "
+                         rf"{GOOD_REPLAYS + 1} times", said), said
+        stalled = [(row["op"], row["seq"], row["replayed"], row["entered"], row["missing"])
+                   for row in result["collectives"]]
+        assert stalled == ([("ncclAllReduce", GOOD_REPLAYS, True, [0, 2, 3], [1])] if mode == "replayed" else [])
+
+
+def test_a_replay_that_all_are_in(where):
+    """Its work before the communication is not on record: that nobody is blocked in a call does not make it fine, and
+    nobody is to blame."""
+    with under_commtap_run("replayed_computing", where):
+        time.sleep(12)  # longer than any wait at work where there is nothing to compare with
         alive = diagnose(where)
     dead, report = diagnose(where), jobs.report(where)
     for result in (alive, dead):
         assert (result["verdict"], result["severity"]) == ("unknown", "warning"), result["text"]
-        assert "It launches CUDA graphs that hold communication" in result["text"][0]
+        assert "It launches CUDA graphs that hold communication" in result["text"][0] and not result["culprits"]
     ended = next(f["text"] for f in report["findings"] if f["code"] == "killed")
-    assert ", where they replayed CUDA graphs until " in ended and dead["text"][0] in ended
+    assert dead["text"][0] in ended
 
 
 def test_a_job_that_replays_its_graph(where):

@@ -18,12 +18,12 @@ CALLER_OF = {"mpi": "MPI_Allreduce", "nccl": "ncclAllReduce", "polls": "MPI_Test
              "groups": "ncclSend+ncclRecv (all-to-all)", "replays": "ncclAllReduce",
              "budget": "MPI_Allreduce", "fences": "MPI_Win_fence", "epochs": "MPI_Win_post", "orders": "MPI_Allreduce",
              "beats": "MPI_Allreduce", "asks": "MPI_Win_test", "neighbours": "MPI_Neighbor_alltoall",
-             "ring": "ncclSend+ncclRecv", "shares": "ncclAllReduce"}
+             "ring": "ncclSend+ncclRecv", "shares": "ncclAllReduce", "captures": "ncclAllReduce"}
 
 # Places in struct dump_header and struct section (shim/format.h).
 VERSION, HEADER_BYTES, SECTION_LIMIT, SECTIONS = 8, 16, 1600, 1608
 HEADER_END = 6728  # of 1.0
-HEADER_BYTES_KNOWN = 8552  # of this version
+HEADER_BYTES_KNOWN = 8560  # of this version
 SECTION = struct.Struct("<IIQQII")  # kind, index, offset, bytes, count, item_bytes
 ALIGN = 65536
 KINDS_OF_ONE_LENGTH = {6, 7, 9, 17}  # definitions, windows, rings, ring pages: the same within a major version
@@ -159,6 +159,12 @@ def test_shares_of_a_kept_job_have_no_bandwidth(tmp_path):
     rows = jobs.summary(unpack("2.13/shares", tmp_path / "dumps"))["summary"]
     assert {row["bytes"] for row in rows if row["shared_times"]} == {320, 360}
     assert all(row["busbw_gb_per_s"] is None for row in rows if row["shared_times"])
+
+
+def test_who_did_not_launch_a_kept_jobs_graph_is_named(tmp_path):
+    result = jobs.document("diagnose", unpack("2.14/captures", tmp_path / "dumps"))
+    assert result["verdict"] == "hang" and [row["rank"] for row in result["culprits"]] == [1]
+    assert "having launched CUDA graphs with ncclAllReduce" in result["culprits"][0]["reason"]
 
 
 @pytest.mark.parametrize("kept", KEPT)

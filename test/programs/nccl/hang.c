@@ -83,20 +83,45 @@ static void working(void) {
     }
 }
 
+static void reduce_all(void) {
+    reduce(VALUES);
+}
+
+/* Everybody has values for everybody. */
+static void exchange_all(void) {
+    NEED(ncclGroupStart());
+    for (int other = 0; other < size; other++) {
+        NEED(ncclSend(values + other, 1, ncclFloat32, other, comm, stream));
+        NEED(ncclRecv(message + other, 1, ncclFloat32, other, comm, stream));
+    }
+    NEED(ncclGroupEnd());
+}
+
+/* From rank to rank and back. */
+static void pass_through(void) {
+    for (int way = 1; way >= -1; way -= 2) {
+        int from = rank - way, to = rank + way;
+        if (from >= 0 && from < size)
+            NEED(ncclRecv(message, 1, ncclFloat32, from, comm, stream));
+        if (to >= 0 && to < size)
+            NEED(ncclSend(values, 1, ncclFloat32, to, comm, stream));
+    }
+}
+
 /* A step is captured, and replayed after each pause. */
-static cudaGraphExec_t capture(void) {
+static cudaGraphExec_t capture(void (*step)(void)) {
     cudaGraph_t graph;
     cudaGraphExec_t executable;
     NEED(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    reduce(VALUES);
+    step();
     NEED(cudaStreamEndCapture(stream, &graph));
     NEED(cudaGraphInstantiate(&executable, graph, 0));
     return executable;
 }
 
 /* Rank 1 stops launching replays. */
-static void replayed(void) {
-    cudaGraphExec_t step = capture();
+static void stop_replaying(void (*captured)(void)) {
+    cudaGraphExec_t step = capture(captured);
     for (int i = 0; i < GOOD_REPLAYS || rank != 1; i++) {
         NEED(cudaGraphLaunch(step, stream));
         NEED(cudaStreamSynchronize(stream));
@@ -104,9 +129,32 @@ static void replayed(void) {
     sleep(600);
 }
 
+static void replayed(void) {
+    stop_replaying(reduce_all);
+}
+
+static void replayed_exchange(void) {
+    stop_replaying(exchange_all);
+}
+
+static void replayed_messages(void) {
+    stop_replaying(pass_through);
+}
+
+/* All are in the same replay, in which rank 1 computes for long. */
+static void compute_long(void) {
+    if (rank == 1)
+        NEED(cudaLaunchHostFunc(stream, sleep_long, NULL));
+    reduce(VALUES);
+}
+
+static void replayed_computing(void) {
+    NEED(cudaGraphLaunch(capture(compute_long), stream));
+}
+
 /* Nothing is wrong. */
 static void replaying(void) {
-    cudaGraphExec_t step = capture();
+    cudaGraphExec_t step = capture(reduce_all);
     for (;;) {
         NEED(cudaGraphLaunch(step, stream));
         NEED(cudaStreamSynchronize(stream));
@@ -231,11 +279,23 @@ static void to_and_fro(void) {
 static const struct {
     const char *name;
     void (*hang)(void);
-} modes[] = {{"absent", absent},   {"stream", stream_blocked},     {"broadcast", broadcast_blocked},
-             {"working", working}, {"replayed", replayed},         {"replaying", replaying},
-             {"count", count},     {"skipped", skipped},           {"group", group},
-             {"ring", ring},       {"ring_waiting", ring_waiting}, {"unreceived", unreceived},
-             {"crossed", crossed}, {"to_and_fro", to_and_fro}};
+} modes[] = {{"absent", absent},
+             {"stream", stream_blocked},
+             {"broadcast", broadcast_blocked},
+             {"working", working},
+             {"replayed", replayed},
+             {"replaying", replaying},
+             {"replayed_exchange", replayed_exchange},
+             {"replayed_messages", replayed_messages},
+             {"replayed_computing", replayed_computing},
+             {"count", count},
+             {"skipped", skipped},
+             {"group", group},
+             {"ring", ring},
+             {"ring_waiting", ring_waiting},
+             {"unreceived", unreceived},
+             {"crossed", crossed},
+             {"to_and_fro", to_and_fro}};
 
 int main(int argc, char **argv) {
     rank = atoi(getenv("RANK"));
