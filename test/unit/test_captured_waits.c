@@ -215,13 +215,15 @@ static void nobody_is_named_where_all_have_launched_as_much(void **state) {
 /* What the others wait for may be before that. */
 static void who_is_in_a_replay_itself_is_not_named(void **state) {
     (void)state;
-    make();
-    for (unsigned r = 0; r < RANKS; r++)
-        launch(r);
-    for (unsigned r = 0; r < RANKS; r++)
-        if (r != LATE)
+    for (unsigned messages = 0; messages < 2; messages++) {
+        make();
+        if (messages)
+            pass_on();
+        for (unsigned r = 0; r < RANKS; r++)
             launch(r);
-    nobody_is_named();
+        launch_but_late();
+        nobody_is_named();
+    }
 }
 
 static void whose_counts_are_not_complete_is_not_named(void **state) {
@@ -238,6 +240,11 @@ static void whose_counts_are_not_complete_is_not_named(void **state) {
     launch_but_late();
     play.rows[LATE]->ended--;
     play.rows[LATE]->unfollowed = play.rows[LATE]->newest;
+    nobody_is_named();
+    make();
+    launch_but_late();
+    for (unsigned r = 0; r < RANKS; r++) /* nor does anything tell that others wait */
+        play.rows[r]->unfollowed = play.rows[r]->newest;
     nobody_is_named();
     make();
     launch_but_late();

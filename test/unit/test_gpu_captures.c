@@ -31,7 +31,8 @@ static int begin_captures(void **state) {
 #define CAPTURES(test) cmocka_unit_test_setup(test, begin_captures)
 
 static const struct capture_part to_next = {.comm = COMM, .peer = 1, .count = 1, .call = CALL + 1, .flags = FLAG_SEND};
-static const struct capture_part from_next = {.comm = COMM, .peer = 1, .count = 1, .call = CALL + 2, .flags = FLAG_RECV};
+static const struct capture_part from_next = {
+    .comm = COMM, .peer = 1, .count = 1, .call = CALL + 2, .flags = FLAG_RECV};
 
 static void begin_capture(char *into, void *stream) {
     fake.capture_graph = into;
