@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "analyzer/base/ns.h"
+#include "analyzer/load/replays.h"
 #include "analyzer/load/rows.h"
 
 enum {
@@ -13,7 +14,6 @@ enum {
     LEVELS_MOST = 41,            /* where trace_windows.c of the library stops */
     WRITTEN_MEANWHILE = 1 << 10, /* a living writer may be so many calls further in one section than in another */
     RECORDS_OF_A_CALL = 3,       /* at most: it was posted, a half was received, it was seen complete */
-    CAPTURES_SINCE = 14,         /* 2.14 */
 };
 #define DAY_NS (86400 * INT64_C(1000000000)) /* clocks of this machine and that of the job may differ by as much */
 
@@ -684,22 +684,25 @@ static bool capture_is_sound(const struct dump *dump, const struct life *life, c
            messages_are_sound(dump, row);
 }
 
-/* Whether replays are on record of graphs whose launches were seen, which therefore were counted. */
+/* Whether collectives or messages are on record that graphs ran whose launches were seen, which therefore were counted.
+ */
 static bool has_numbered_replays(const struct dump *dump, uint32_t lane) {
     struct record_reader reader;
+    struct replay_reader replays = {0};
     const struct record *record;
     record_reader_begin(&reader, dump, lane);
     for (uint64_t ticket = dump->lanes[lane].first_ticket; ticket < dump->lanes[lane].end_ticket; ticket++)
-        if ((record = record_reader_at(&reader, ticket)) && record->kind == RECORD_REPLAY && record->seq != SEQ_NONE)
+        if ((record = record_reader_at(&reader, ticket)) && replay_of_record(&replays, record).number > 0 &&
+            record->flags & (FLAG_COLLECTIVE | FLAG_SEND | FLAG_RECV))
             return true;
     return false;
 }
 
-static bool captures_are_missing(const struct dump *dump) {
-    uint32_t version = dump->header->version;
-    bool counts = FORMAT_MAJOR_OF(version) == FORMAT_MAJOR && FORMAT_MINOR_OF(version) >= CAPTURES_SINCE &&
-                  dump->header->gpu_timing == GPU_TIMING_EVENTS && dump->header->losses.tables_in_memory == 0;
-    if (!counts || dump->header->pid == 0 || dump->captures_untold > 0)
+/* Whoever counts launches makes both sections before the first of them. */
+static bool captures_are_missing(const struct dump *dump, const struct views *views) {
+    bool counts = find_view(views, SECTION_CAPTURES, 0) || find_view(views, SECTION_CAPTURE_MESSAGES, 0);
+    if (!counts || dump->header->gpu_timing != GPU_TIMING_EVENTS || dump->captures_untold > 0 ||
+        dump->header->losses.tables_in_memory > 0)
         return false;
     for (uint32_t i = 0; i < dump->capture_count; i++)
         if (__atomic_load_n(&dump->captures[i].used, __ATOMIC_ACQUIRE) != 0)
@@ -710,8 +713,8 @@ static bool captures_are_missing(const struct dump *dump) {
     return false;
 }
 
-static void check_captures(struct dump *dump, const struct life *life) {
-    if (captures_are_missing(dump))
+static void check_captures(struct dump *dump, const struct life *life, const struct views *views) {
+    if (captures_are_missing(dump, views))
         problem_add(
             dump, false, offsetof(struct dump_header, sections),
             "replays of graphs, and nothing of what these hold: who launched them and who did not is not known");
@@ -773,5 +776,5 @@ void plausible_check(struct loaded *loaded, const struct views *views) {
     check_sensors(dump);
     check_transfers(dump, &life);
     check_beats(dump, &life);
-    check_captures(dump, &life);
+    check_captures(dump, &life, views);
 }
