@@ -195,7 +195,7 @@ uint64_t captures_launched(const struct capture_contents *contents, uint64_t now
     uint64_t number = __atomic_add_fetch(&captures.launches, 1, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < list->count; i++) {
         struct capture_row *row = &captures.rows[list->rows[i]];
-        row->launched_ns = now;
+        __atomic_store_n(&row->launched_ns, now, __ATOMIC_RELAXED);
         __atomic_store_n(&row->newest, number, __ATOMIC_RELAXED);
         __atomic_fetch_add(&row->launched, 1, __ATOMIC_RELEASE);
     }
