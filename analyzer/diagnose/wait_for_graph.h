@@ -69,11 +69,11 @@ struct wait {
     bool met;                           /* of a message on a GPU: both halves have begun, and nothing else is missing */
     bool uncalled;                      /* ... its other half was not called */
     bool never;                         /* ... of an import, nor one of any message before */
-    uint32_t perhaps; /* a node, of a launch of messages: one or more of those it waits for lack a half, and nothing
-                         tells which. AND_OR_GRAPH_NO_NODE: that is not so */
-    bool replayed;                      /* on a GPU, by a CUDA graph: */
-    uint64_t launched;                  /* so many launches were made, of graphs that hold the communicator, */
-    int64_t usual_ns; /* and this is the second longest that such a replay took; -1: there were none */
+    uint32_t perhaps;  /* a node, of a launch of messages: one or more of those it waits for lack a half, and nothing
+                          tells which. AND_OR_GRAPH_NO_NODE: that is not so */
+    bool replayed;     /* on a GPU, by a CUDA graph: */
+    uint64_t launched; /* so many launches were made, of graphs that hold the communicator, */
+    int64_t usual_ns;  /* and this is the second longest that such a replay took; -1: there were none */
 };
 
 /* A collective that somebody waits in. */
