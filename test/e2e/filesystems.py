@@ -114,6 +114,7 @@ def fill(where):
 def free(where):
     for path in where.glob("filler*"):
         path.unlink()
+    sh("sync", "-f", where)  # with a journal the room is there once that is written: up to 5 s later on ext4
 
 
 # ---- one run -----------------------------------------------------------------------------------------------------
