@@ -29,7 +29,7 @@ void replay_drop(struct replay_build *build) {
         free(build->histories[d].nodes);
         free(build->histories[d].open);
         free(build->histories[d].stretch_of);
-        hash_table_free(&build->histories[d].partners);
+        replay_roles_free(&build->histories[d].roles);
     }
     for (unsigned w = 0; w < build->workers; w++) {
         free(build->gathered[w].links);
@@ -197,10 +197,10 @@ void replay_add_record(struct replay_build *build, unsigned worker, const struct
     if (item->record->kind == RECORD_PARTNER)
         pass_segment(build, item);
     note_post(&build->histories[item->dump], item);
+    if (!replay_find_role(&build->histories[item->dump].roles, item, &role))
+        build->gathered[worker].no_memory = true;
     if (!node_kind(item, build->directory->calls[item->call].name, device, &kind))
         return;
-    if (!replay_find_role(&build->histories[item->dump].partners, item, &role))
-        build->gathered[worker].no_memory = true;
     struct replay_node node = {.enter = item->since,
                                .leave = item->t1 > item->t0 ? item->t1 : item->t0,
                                .launched_ns = launched_at(&build->histories[item->dump], item, kind),

@@ -65,6 +65,12 @@ struct open_flow {
     uint32_t polled_by; /* lane + 1 whose polls that node is; 0: none's */
 };
 
+/* What tells in which role messages are sent and received (replay_roles.c). All zero to begin with. */
+struct replay_roles {
+    struct hash_table partners; /* how much went to them, and came */
+    struct hash_table posted;   /* by the numbers of launches that have not run yet, or have */
+};
+
 /* One dump's nodes. */
 struct dump_nodes {
     struct replay_node *nodes;
@@ -75,7 +81,7 @@ struct dump_nodes {
     uint32_t segment;
     uint32_t posted_op; /* the last call that enqueued anything on a GPU, and when */
     int64_t posted_ns;
-    struct hash_table partners; /* what went to them, and came (replay_roles.c) */
+    struct replay_roles roles;
 };
 
 struct replay_build {
@@ -105,9 +111,11 @@ void replay_add_link(struct replay_gathered *g, struct replay_link link);
 /* ---- roles (replay_roles.c) -----------------------------------------------------------------------------------------
  */
 
-/* The role in which the record's rank sends or receives that message, one after the other in the order of time. Returns
- * false when memory is short. */
-bool replay_find_role(struct hash_table *partners, const struct match_record *item, enum replay_role *role);
+/* The role in which the record's rank sends or receives that message, one after the other in the order of time: of
+ * calls, which is the same for all that run the same program, also where a GPU runs them in another one. Returns false
+ * when memory is short. */
+bool replay_find_role(struct replay_roles *roles, const struct match_record *item, enum replay_role *role);
+void replay_roles_free(struct replay_roles *roles);
 
 /* ---- stages: each returns false when memory is short ----------------------------------------------------------------
  */
