@@ -119,11 +119,13 @@ static bool put_messages(const struct capture_contents *contents, uint32_t comm,
     if (count == 0)
         return true;
     uint32_t first = __atomic_fetch_add(&captures.message_count, count, __ATOMIC_RELAXED);
-    if (first > CAPTURE_MESSAGES || count > CAPTURE_MESSAGES - first ||
-        !dumpfile_make_room(&recorder.file, &captures.messages[first], count * sizeof *captures.messages)) {
+    if (first > CAPTURE_MESSAGES || count > CAPTURE_MESSAGES - first) {
         __atomic_fetch_sub(&captures.message_count, count, __ATOMIC_RELAXED);
         return false;
     }
+    /* given back they could be another thread's that has come behind them: they are lost */
+    if (!dumpfile_make_room(&recorder.file, &captures.messages[first], count * sizeof *captures.messages))
+        return false;
     row->first_message = first;
     row->message_count = count;
     for (uint32_t i = 0; i < contents->count; i++) {
