@@ -11,64 +11,46 @@
 
 #include <cmocka.h>
 
-#include "analyzer/diagnose/diagnose.h"
 #include "analyzer/diagnose/standing.h"
-#include "analyzer/findings/diagnosis_text.h"
-#include "test/support/dump_builder.h"
+#include "test/unit/played_diagnosis.h"
 
 enum { RANKS = 3, LATE = 1, LAUNCHES = 42 };
 
 #define MS    INT64_C(1000000)
 #define START (1000 * MS)
 
-static const char boot[] = "11111111-2222-3333-4444-555555555555";
-
-static struct play {
-    struct dump_builder *builders[RANKS];
-    struct capture_row *rows[RANKS];
-    struct capture_message *messages[RANKS];
-    struct progress *progress[RANKS];
-    struct dump *dumps[RANKS];
-    bool duplicate[RANKS];
-    struct job job;
-    struct diagnosis diagnosis;
-    struct diagnosis_text text;
-} play;
+static struct played_diagnosis play;
+static struct capture_row *rows[RANKS];
+static struct capture_message *messages[RANKS];
+static struct progress *progress[RANKS];
 
 /* All ranks have launched what they captured, and it has ended. */
 static void make(void) {
-    play = (struct play){0};
+    play = (struct played_diagnosis){0};
     for (int32_t r = 0; r < RANKS; r++) {
         const struct dump_plan plan = {
             .rank = r, .world_size = RANKS, .lanes = 2, .devices = 1, .captures = 4, .capture_messages = 8};
-        struct dump_builder *builder = play.builders[r] = dump_builder_new(&plan);
-        dump_builder_standard_calls(builder);
-        dump_builder_host(builder, "host0", boot, 1);
-        dump_builder_world(builder);
-        dump_builder_in_flight(builder)->comm = COMM_NONE;
-        dump_builder_header(builder)->nccl_version = 22809;
-        dump_builder_header(builder)->gpu_timing = GPU_TIMING_EVENTS;
-        dump_builder_lane(builder, 1)->device = 1;
-        play.progress[r] = dump_builder_progress(builder, 0);
-        play.rows[r] = dump_builder_contents(builder, SECTION_CAPTURES, 0);
-        play.messages[r] = dump_builder_contents(builder, SECTION_CAPTURE_MESSAGES, 0);
-        *play.rows[r] = (struct capture_row){.used = 1,
-                                             .collectives = 3,
-                                             .call = BUILDER_NCCL_ALL_REDUCE,
-                                             .launched = LAUNCHES - 1,
-                                             .launched_ns = START,
-                                             .newest = LAUNCHES - 1,
-                                             .ended = LAUNCHES - 1,
-                                             .longest_ns = 400 * MS,
-                                             .second_ns = 200 * MS};
+        struct dump_builder *builder = played_rank(&play, &plan);
+        progress[r] = dump_builder_progress(builder, 0);
+        rows[r] = dump_builder_contents(builder, SECTION_CAPTURES, 0);
+        messages[r] = dump_builder_contents(builder, SECTION_CAPTURE_MESSAGES, 0);
+        *rows[r] = (struct capture_row){.used = 1,
+                                        .collectives = 3,
+                                        .call = BUILDER_NCCL_ALL_REDUCE,
+                                        .launched = LAUNCHES - 1,
+                                        .launched_ns = START,
+                                        .newest = LAUNCHES - 1,
+                                        .ended = LAUNCHES - 1,
+                                        .longest_ns = 400 * MS,
+                                        .second_ns = 200 * MS};
     }
 }
 
 /* ... and it launches it once more, which does not end. */
 static void launch(unsigned r) {
-    play.rows[r]->launched++;
-    play.rows[r]->newest++;
-    play.rows[r]->launched_ns += 100 * MS;
+    rows[r]->launched++;
+    rows[r]->newest++;
+    rows[r]->launched_ns += 100 * MS;
 }
 
 static void launch_but_late(void) {
@@ -80,47 +62,26 @@ static void launch_but_late(void) {
 /* Each sends to the next one and receives from the one before, instead of collectives. */
 static void pass_on(void) {
     for (int32_t r = 0; r < RANKS; r++) {
-        play.rows[r]->collectives = 0;
-        play.rows[r]->call = BUILDER_NCCL_SEND;
-        play.rows[r]->message_count = 2;
-        play.messages[r][0] = (struct capture_message){
+        rows[r]->collectives = 0;
+        rows[r]->call = BUILDER_NCCL_SEND;
+        rows[r]->message_count = 2;
+        messages[r][0] = (struct capture_message){
             .peer = (r + 1) % RANKS, .count = 2, .call = BUILDER_NCCL_SEND, .flags = FLAG_SEND};
-        play.messages[r][1] = (struct capture_message){
+        messages[r][1] = (struct capture_message){
             .peer = (r + RANKS - 1) % RANKS, .count = 2, .call = BUILDER_NCCL_RECV, .flags = FLAG_RECV};
     }
 }
 
 /* As the job was seen to stand so long after the last launch, or to have ended then. */
 static enum verdict judge(enum process_state state, int64_t after_ns) {
-    int64_t moment_ns = START + 100 * MS + after_ns;
-    const enum process_state states[RANKS] = {state, state, state};
-    const struct moment now = {.boot_id = boot, .monotonic_ns = moment_ns, .realtime_ns = moment_ns};
-    struct job_end end = {.monotonic_ns = moment_ns};
-    bool alive = state == PROCESS_RUNS;
-    strcpy(end.boot_id, boot);
-    for (unsigned r = 0; r < RANKS; r++) {
-        size_t bytes;
-        const void *data = dump_builder_data(play.builders[r], &bytes);
-        assert_non_null(play.dumps[r] = dump_open_buffer("made", data, bytes));
+    enum verdict verdict = played_judge(&play, state, START + 100 * MS + after_ns);
+    for (unsigned r = 0; r < RANKS; r++)
         assert_true(play.dumps[r]->capture_count > 0);
-    }
-    const struct dump_set set = {.directory = "made", .dumps = play.dumps, .count = RANKS, .duplicate = play.duplicate};
-    const struct diagnose_request request = {
-        .states = states, .settled = alive, .now = alive ? &now : NULL, .end = alive ? NULL : &end};
-    assert_int_equal(job_select(&play.job, &set, NULL, NULL), 0);
-    assert_true(diagnose(&play.diagnosis, &play.job, &request));
-    assert_true(diagnosis_text_make(&play.text, &play.diagnosis, &request, NULL));
-    return play.diagnosis.verdict;
+    return verdict;
 }
 
 static void leave(void) {
-    diagnosis_text_free(&play.text);
-    diagnosis_free(&play.diagnosis);
-    job_free(&play.job);
-    for (unsigned r = 0; r < RANKS; r++) {
-        dump_close(play.dumps[r]);
-        dump_builder_free(play.builders[r]);
-    }
+    played_leave(&play);
 }
 
 static void assert_late_is_named(void) {
@@ -190,15 +151,15 @@ static void the_same_may_be_divided_otherwise(void **state) {
     (void)state;
     make();
     launch_but_late();
-    play.rows[LATE]->collectives = 1;
-    play.rows[LATE]->launched = play.rows[LATE]->newest = play.rows[LATE]->ended = 3 * (LAUNCHES - 1) + 1;
+    rows[LATE]->collectives = 1;
+    rows[LATE]->launched = rows[LATE]->newest = rows[LATE]->ended = 3 * (LAUNCHES - 1) + 1;
     assert_int_equal(judge(PROCESS_GONE, 5000 * MS), VERDICT_HANG);
     assert_late_is_named();
     leave();
     make();
     launch_but_late();
-    play.rows[LATE]->collectives = 1;
-    play.rows[LATE]->launched = play.rows[LATE]->newest = play.rows[LATE]->ended = 3 * LAUNCHES;
+    rows[LATE]->collectives = 1;
+    rows[LATE]->launched = rows[LATE]->newest = rows[LATE]->ended = 3 * LAUNCHES;
     nobody_is_named();
 }
 
@@ -238,17 +199,17 @@ static void whose_counts_are_not_complete_is_not_named(void **state) {
     nobody_is_named();
     make();
     launch_but_late();
-    play.rows[LATE]->ended--;
-    play.rows[LATE]->unfollowed = play.rows[LATE]->newest;
+    rows[LATE]->ended--;
+    rows[LATE]->unfollowed = rows[LATE]->newest;
     nobody_is_named();
     make();
     launch_but_late();
     for (unsigned r = 0; r < RANKS; r++) /* nor does anything tell that others wait */
-        play.rows[r]->unfollowed = play.rows[r]->newest;
+        rows[r]->unfollowed = rows[r]->newest;
     nobody_is_named();
     make();
     launch_but_late();
-    play.rows[LATE]->used = 0;
+    rows[LATE]->used = 0;
     nobody_is_named();
 }
 
@@ -257,8 +218,8 @@ static void who_has_called_more_of_itself_is_not_named(void **state) {
     (void)state;
     make();
     launch_but_late();
-    play.progress[LATE]->enqueued = play.progress[LATE]->completed = play.progress[LATE]->started = 1;
-    play.progress[LATE]->last_call = BUILDER_NCCL_ALL_REDUCE;
+    progress[LATE]->enqueued = progress[LATE]->completed = progress[LATE]->started = 1;
+    progress[LATE]->last_call = BUILDER_NCCL_ALL_REDUCE;
     nobody_is_named();
     make();
     pass_on();
@@ -281,8 +242,8 @@ static void stands_after(int64_t second_ns, int64_t after_ns, bool named) {
         make();
         launch_but_late();
         for (unsigned r = 0; r < RANKS; r++) {
-            play.rows[r]->second_ns = (uint64_t)second_ns;
-            play.rows[r]->longest_ns = 60000 * (uint64_t)MS;
+            rows[r]->second_ns = (uint64_t)second_ns;
+            rows[r]->longest_ns = 60000 * (uint64_t)MS;
         }
         enum verdict verdict = judge(states[i], after_ns);
         assert_int_equal(verdict, named ? VERDICT_HANG : VERDICT_OK);
@@ -309,7 +270,7 @@ static void damaged_rows_are_left_out(void **state) {
         size_t bytes;
         make();
         pass_on();
-        struct capture_row *row = play.rows[0];
+        struct capture_row *row = rows[0];
         row->used = damage == 0 ? 2 : 1;
         row->comm = damage == 1 ? 77 : 0;
         row->call = damage == 2 ? 9999 : BUILDER_NCCL_SEND;
@@ -317,7 +278,7 @@ static void damaged_rows_are_left_out(void **state) {
         row->launched += damage == 4;
         row->first_message = damage == 5 ? 7 : 0;
         row->second_ns = damage == 6 ? row->longest_ns + 1 : 0;
-        play.messages[0][1].flags = damage == 7 ? FLAG_SEND | FLAG_RECV : FLAG_RECV;
+        messages[0][1].flags = damage == 7 ? FLAG_SEND | FLAG_RECV : FLAG_RECV;
         const void *data = dump_builder_data(play.builders[0], &bytes);
         struct dump *dump = dump_open_buffer("made", data, bytes);
         assert_int_equal(dump->capture_count, damage == SOUND ? 4 : 0);
@@ -334,7 +295,7 @@ static void a_process_that_only_launches_graphs_comes_on(void **state) {
     const void *data = dump_builder_data(play.builders[0], &bytes);
     struct dump *dump = dump_open_buffer("made", data, bytes);
     uint64_t before = dump_look(dump);
-    play.rows[0]->launched++;
+    rows[0]->launched++;
     assert_int_not_equal(dump_look(dump), before);
     dump_close(dump);
     for (unsigned r = 0; r < RANKS; r++)

@@ -11,25 +11,14 @@
 
 #include <cmocka.h>
 
-#include "analyzer/diagnose/diagnose.h"
-#include "analyzer/findings/diagnosis_text.h"
-#include "test/support/dump_builder.h"
+#include "test/unit/played_diagnosis.h"
 
 enum { RANKS = 2, REPLAYS = 6 };
 
 #define MS    INT64_C(1000000)
 #define START (1000 * MS)
 
-static const char boot[] = "11111111-2222-3333-4444-555555555555";
-
-static struct play {
-    struct dump_builder *builders[RANKS];
-    struct dump *dumps[RANKS];
-    bool duplicate[RANKS];
-    struct job job;
-    struct diagnosis diagnosis;
-    struct diagnosis_text text;
-} play;
+static struct played_diagnosis play;
 
 static int64_t last_end(int64_t apart_ns) {
     return START + REPLAYS * apart_ns;
@@ -37,17 +26,10 @@ static int64_t last_end(int64_t apart_ns) {
 
 /* Ranks in their own code. `captures`: what they called was captured, else it ran at once. */
 static void make(bool captures, int64_t apart_ns) {
-    play = (struct play){0};
+    play = (struct played_diagnosis){0};
     for (int32_t r = 0; r < RANKS; r++) {
         const struct dump_plan plan = {.rank = r, .world_size = RANKS, .lanes = 2, .devices = 1, .sensors = 1};
-        struct dump_builder *builder = play.builders[r] = dump_builder_new(&plan);
-        dump_builder_standard_calls(builder);
-        dump_builder_host(builder, "host0", boot, 1);
-        dump_builder_world(builder);
-        dump_builder_in_flight(builder)->comm = COMM_NONE;
-        dump_builder_header(builder)->nccl_version = 22809;
-        dump_builder_header(builder)->gpu_timing = GPU_TIMING_EVENTS;
-        dump_builder_lane(builder, 1)->device = 1;
+        struct dump_builder *builder = played_rank(&play, &plan);
         *(struct sensor_row *)dump_builder_contents(builder, SECTION_SENSORS, 0) =
             (struct sensor_row){.call = BUILDER_NCCL_ALL_REDUCE, .wrapped = 1, .captured = captures};
         for (uint32_t i = 1; i <= REPLAYS; i++) {
@@ -72,35 +54,12 @@ static void sample_memory(int64_t ns) {
                             &(struct record){.t0 = (uint64_t)ns, .t1 = (uint64_t)ns, .kind = RECORD_MEMORY});
 }
 
-/* As the job was seen to stand at that moment, or to have ended then. */
 static enum verdict judge(enum process_state state, int64_t moment_ns) {
-    const enum process_state states[RANKS] = {state, state};
-    const struct moment now = {.boot_id = boot, .monotonic_ns = moment_ns, .realtime_ns = moment_ns};
-    struct job_end end = {.monotonic_ns = moment_ns};
-    bool alive = state == PROCESS_RUNS;
-    strcpy(end.boot_id, boot);
-    for (unsigned r = 0; r < RANKS; r++) {
-        size_t bytes;
-        const void *data = dump_builder_data(play.builders[r], &bytes);
-        assert_non_null(play.dumps[r] = dump_open_buffer("made", data, bytes));
-    }
-    const struct dump_set set = {.directory = "made", .dumps = play.dumps, .count = RANKS, .duplicate = play.duplicate};
-    const struct diagnose_request request = {
-        .states = states, .settled = alive, .now = alive ? &now : NULL, .end = alive ? NULL : &end};
-    assert_int_equal(job_select(&play.job, &set, NULL, NULL), 0);
-    assert_true(diagnose(&play.diagnosis, &play.job, &request));
-    assert_true(diagnosis_text_make(&play.text, &play.diagnosis, &request, NULL));
-    return play.diagnosis.verdict;
+    return played_judge(&play, state, moment_ns);
 }
 
 static void leave(void) {
-    diagnosis_text_free(&play.text);
-    diagnosis_free(&play.diagnosis);
-    job_free(&play.job);
-    for (unsigned r = 0; r < RANKS; r++) {
-        dump_close(play.dumps[r]);
-        dump_builder_free(play.builders[r]);
-    }
+    played_leave(&play);
 }
 
 static void after(enum process_state state, int64_t apart_ns, int64_t silent_ns, enum verdict verdict) {
