@@ -303,9 +303,10 @@ static bool begin_step(struct rank_times *times, const struct record *record, in
 }
 
 static bool begins_step(const struct rank_times *times, const struct record *record) {
-    return record->kind == RECORD_MARK
-               ? record->tag >= STEP_MARK_LEVEL
-               : record->kind == RECORD_POST && record->flags & FLAG_COLLECTIVE && record->comm == times->steps.meeting;
+    const struct own_steps *steps = &times->steps;
+    return record->kind == RECORD_MARK ? record->tag >= STEP_MARK_LEVEL
+                                       : record->kind == RECORD_POST && steps->meets &&
+                                             record->flags & FLAG_COLLECTIVE && record->comm == steps->meeting;
 }
 
 /* Finds the step that the record's work was launched in. A replayed operation was launched anew, when nobody knows. */
