@@ -41,9 +41,9 @@ static bool print_json(FILE *stream, const struct session *session, const struct
 
 /* The findings that are about slow ranks, and who could not be looked at. */
 static void print_verdict(const struct output *output, const struct session *session) {
-    static const char *const codes[] = {"missing_ranks", "replays_untimed", "straggler",       "suspect",    "uneven",
-                                        "too_short",     "no_collectives",  "slow_link",       "slow_group", "rotating",
-                                        "together",      "hidden",          "records_not_kept"};
+    static const char *const codes[] = {
+        "missing_ranks",  "replays_untimed", "straggler",  "suspect",  "uneven",   "too_short", "nothing_alike",
+        "no_collectives", "slow_link",       "slow_group", "rotating", "together", "hidden",    "records_not_kept"};
     enum { BESIDE_A_VERDICT = 2 }; /* so many of them are none */
     bool any = false;
     for (size_t i = 0; i < session->findings.count; i++)

@@ -403,6 +403,12 @@ void findings_add_stragglers(struct findings *findings, const struct straggler_a
                      "more, of one collective or message each at least, %d are needed (what comes before the first "
                      "does not count).",
                      analysis->batches, analysis->batches == 1 ? "" : "s", TIME_BATCHES_MIN);
+    else if (analysis->judgement == JUDGED_UNLIKE)
+        findings_add(
+            findings, FINDING_NOTHING_ALIKE,
+            "nobody can be called slow: of two ranks one works, most of the time, less than a hundredth of what "
+            "the other does, as a master who only hands out work. They do different work, and there is no "
+            "third to compare one of them with.");
     else if (analysis->judgement == JUDGED_NO_COLLECTIVE && kept)
         findings_add(
             findings, FINDING_NO_COLLECTIVES,

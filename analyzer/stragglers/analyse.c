@@ -395,6 +395,20 @@ static size_t leave_out_idle(const struct straggler_analysis *analysis, size_t *
     return left;
 }
 
+/* Of two ranks the one that works less may well be the healthy one; unless, in most batches, it does next to nothing,
+ * as the master of a single worker. Then neither has a peer. */
+static bool nothing_alike(const struct time_batches *batches) {
+    size_t idle[2] = {0};
+    if (batches->dump_count != 2)
+        return false;
+    for (size_t b = 0; b < batches->count; b++) {
+        const int64_t *self = batches->self_ns + 2 * b;
+        idle[0] += self[0] < self[1] / VERDICT_SHARE;
+        idle[1] += self[1] < self[0] / VERDICT_SHARE;
+    }
+    return 2 * idle[0] > batches->count || 2 * idle[1] > batches->count;
+}
+
 static bool judge_columns(struct straggler_analysis *analysis, const struct time_batches *batches,
                           const struct rank_classes *classes) {
     struct significance *verdicts = calloc(batches->dump_count, sizeof *verdicts);
@@ -449,11 +463,16 @@ static bool judge_comparison_groups(struct straggler_analysis *analysis, struct 
     uint32_t all_classes = 0;
     for (size_t c = 0; c < analysis->comparison_groups.count; c++) {
         size_t count = list_group_members(analysis, c, members), whole_count = count;
-        if (analysis->comparison_groups.communicators[c] == NOWHERE && count > 0 &&
-            (count = leave_out_idle(analysis, members, count)) == 0)
+        bool by_messages = analysis->comparison_groups.communicators[c] == NOWHERE;
+        if (by_messages && count > 0 && (count = leave_out_idle(analysis, members, count)) == 0)
             return false;
         if (!make_batches(analysis, c, &batches[c], members, count))
             return false;
+        if (by_messages && nothing_alike(&batches[c])) {
+            time_batches_free(&batches[c]);
+            batches[c] = (struct time_batches){0};
+            analysis->unlike = true;
+        }
         if (batches[c].dump_count < 2)
             continue;
         uint32_t communicator = analysis->comparison_groups.communicators[c];
@@ -555,7 +574,9 @@ static enum judgement how_judged(const struct straggler_analysis *analysis) {
                 any_rank_in(analysis->suspects, analysis->suspect_count) ||
                 analysis->uneven_count + analysis->hidden_count > 0;
     size_t least = analysis->batches_are_steps ? STEP_ROWS_MIN : TIME_BATCHES_MIN;
-    return analysis->batches < least && !said ? JUDGED_TOO_SHORT : JUDGED;
+    if (analysis->batches >= least || said)
+        return JUDGED;
+    return analysis->unlike ? JUDGED_UNLIKE : JUDGED_TOO_SHORT;
 }
 
 /* Who is named. */

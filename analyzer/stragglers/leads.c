@@ -6,6 +6,7 @@
 
 #include "analyzer/base/significance.h"
 #include "analyzer/base/statistics.h"
+#include "analyzer/stragglers/slow_part.h"
 #include "analyzer/stragglers/slow_stretches.h"
 
 enum {
@@ -14,9 +15,13 @@ enum {
     TESTS = 2,        /* this one, and that of significance.h */
     TESTS_BESIDE = 2, /* of its leads over all, and over all but one */
     TESTS_SHARED = 4, /* ... and of what it leads by together with one other: Bonferroni once more */
+    TESTS_EQUAL = 2,  /* each of these with all stretches as long as they are, and with all equally long */
+    TESTS_PART = 8,   /* ... and of its places in a part of the run */
     HALVINGS = 50,    /* of an interval, until the bound is as low as it gets */
+    GRID = 4096,      /* steps of all leads together: what a lead is rounded by is less than noise */
 };
 #define ALIKE_LEAST      1.5  /* of eight means: what independent rows show in one of eight cases is not added up */
+#define BOUND_LOOKED_AT  0.2  /* the bound is at most about four times what the chance is, there */
 #define CHANCE_LOOKED_AT 0.05 /* what is likelier than a suspicion (CONFIDENCE_SUSPECT) is not looked at further */
 
 /* Who is ahead in a row, and by how much. */
@@ -122,13 +127,28 @@ static bool level_columns(struct lead_rows *rows, double *unit) {
     return column != NULL;
 }
 
-static bool single_rows(struct lead_rows *rows, const struct leads_table *table, double *unit) {
+/* Makes the mean of each row the same: in rows of a long warm-up chance alone leads by more than a slow rank does
+ * later.
+ */
+static void equal_rows(struct lead_rows *rows) {
+    for (size_t row = 0; row < rows->rows; row++) {
+        double *self = rows->self + row * rows->columns, sum = 0;
+        for (size_t c = 0; c < rows->columns; c++)
+            sum += self[c];
+        for (size_t c = 0; sum > 0 && c < rows->columns; c++)
+            self[c] *= (double)rows->columns / sum;
+    }
+}
+
+static bool single_rows(struct lead_rows *rows, const struct leads_table *table, bool equal, double *unit) {
     if (!rows_init(rows, table->rows, table->columns))
         return false;
     for (size_t i = 0; i < table->rows * table->columns; i++)
         rows->self[i] = (double)table->self_ns[i];
     for (size_t c = 0; c < table->columns; c++)
         unit[c] = 1;
+    if (equal)
+        equal_rows(rows);
     return (!table->level || level_columns(rows, unit)) && place_rows(rows);
 }
 
@@ -259,43 +279,85 @@ static double log_moment(const struct lead *leads, size_t count, double share, d
     return sum;
 }
 
-/* The logarithm of Chernoff's bound of the chance that the leads asked about sum to as much. */
-static double log_chance(const struct lead_rows *rows, const struct question *question) {
+struct lead_sums {
+    double own, all, largest;
+};
+
+static struct lead_sums sum_of_leads(const struct lead_rows *rows, const struct question *question) {
     const struct lead *leads = leads_asked_about(question, rows);
-    double share = share_of(question, rows), own = 0, all = 0, largest = 0, derivative, low = 0;
+    struct lead_sums sums = {0};
     for (size_t row = 0; row < rows->rows; row++) {
-        all += leads[row].ns;
-        own += is_asked_about(question, &leads[row]) ? leads[row].ns : 0;
-        largest = fmax(largest, leads[row].ns);
+        sums.all += leads[row].ns;
+        sums.own += is_asked_about(question, &leads[row]) ? leads[row].ns : 0;
+        sums.largest = fmax(sums.largest, leads[row].ns);
     }
-    if (largest <= 0 || own <= all * share)
-        return 0;
-    double high = 1 / largest;
-    for (int i = 0; i < HALVINGS && (log_moment(leads, rows->rows, share, high, &derivative), derivative < own); i++)
+    return sums;
+}
+
+/* Chernoff's bound of the chance that the leads asked about sum to as much. */
+static double chernoff_bound(const struct lead_rows *rows, const struct question *question) {
+    const struct lead *leads = leads_asked_about(question, rows);
+    const struct lead_sums sums = sum_of_leads(rows, question);
+    double share = share_of(question, rows), derivative, low = 0;
+    if (sums.largest <= 0 || sums.own <= sums.all * share)
+        return 1;
+    double high = 1 / sums.largest;
+    for (int i = 0; i < HALVINGS && (log_moment(leads, rows->rows, share, high, &derivative), derivative < sums.own);
+         i++)
         high *= 2;
     for (int i = 0; i < HALVINGS; i++) {
         double middle = (low + high) / 2;
         log_moment(leads, rows->rows, share, middle, &derivative);
-        if (derivative < own)
+        if (derivative < sums.own)
             low = middle;
         else
             high = middle;
     }
-    return fmin(0, log_moment(leads, rows->rows, share, low, &derivative) - low * own);
+    return exp(fmin(0, log_moment(leads, rows->rows, share, low, &derivative) - low * sums.own));
+}
+
+/* That chance itself, of leads rounded to a GRID-th of all: their sums are added up one lead after the other. Rounded
+ * leads are as much any rank's as others are, so that the test stays exact. Negative: no memory. */
+static double exact_chance(const struct lead_rows *rows, const struct question *question) {
+    const struct lead *leads = leads_asked_about(question, rows);
+    const struct lead_sums sums = sum_of_leads(rows, question);
+    double share = share_of(question, rows), *below = calloc(GRID + 1, sizeof *below), beyond = 0;
+    size_t own = 0;
+    if (!below)
+        return -1;
+    for (size_t row = 0; row < rows->rows; row++)
+        own += is_asked_about(question, &leads[row]) ? (size_t)lround(leads[row].ns / sums.all * GRID) : 0;
+    own = own > GRID ? GRID : own;
+    below[0] = 1;
+    for (size_t row = 0; row < rows->rows; row++) {
+        size_t lead = (size_t)lround(leads[row].ns / sums.all * GRID);
+        for (size_t sum = own; lead > 0 && sum-- > 0;) {
+            beyond += sum + lead >= own ? share * below[sum] : 0;
+            below[sum] = (1 - share) * below[sum] + (sum >= lead ? share * below[sum - lead] : 0);
+        }
+    }
+    free(below);
+    return own > 0 ? beyond : 1;
+}
+
+static double chance_of_sum(const struct lead_rows *rows, const struct question *question) {
+    double bound = chernoff_bound(rows, question);
+    return bound > BOUND_LOOKED_AT ? bound : exact_chance(rows, question);
 }
 
 /* The chance that the leads asked about sum to as much. Of rows that resemble each other as many as count as one, and
  * one more, are added up first. Negative: no memory. */
 static double chance_of(struct lead_rows *apart, const struct question *question, double *scratch) {
-    double chance = exp(log_chance(apart, question));
-    if (chance > CHANCE_LOOKED_AT)
+    double chance = chance_of_sum(apart, question);
+    if (chance < 0 || chance > CHANCE_LOOKED_AT)
         return chance;
     double alike = rows_alike(apart, question->out, scratch);
     size_t width = alike >= ALIKE_LEAST ? (size_t)ceil(alike) + 1 : 1;
     if (apart->rows / width < PARTS)
         return 1;
     const struct lead_rows *rows = rows_of_width(apart, width);
-    return rows ? exp(log_chance(rows, question) / rows_alike(rows, question->out, scratch)) : -1;
+    chance = rows ? chance_of_sum(rows, question) : -1;
+    return chance < 0 ? chance : pow(chance, 1 / rows_alike(rows, question->out, scratch));
 }
 
 /* ---- ranks beside each other --------------------------------------------------------------------------------- */
@@ -311,6 +373,7 @@ struct judging {
     const struct leads_table *table;
     struct lead_rows single, apart;
     struct leader leaders[2]; /* the first leads most */
+    struct slow_parts parts;
     double *unit;
     double *scratch; /* two values of each column */
 };
@@ -397,38 +460,64 @@ static double chance_shared(struct judging *judging, size_t column) {
     return columns > 2 ? chance_of(&judging->apart, &question, judging->scratch) : 1;
 }
 
-/* A rank is judged by its leads over all, by those over all but one, and by those that it shares with another one.
- * Returns false when memory is short. */
-static bool judge_column(struct judging *judging, size_t column, struct rank_leads *out) {
+/* ---- all of it ----------------------------------------------------------------------------------------------- */
+
+/* Of a rank's leads over all, of those over all but one, and of those that it shares with another one. */
+struct chances {
+    double alone, beside, shared;
+};
+
+static bool chances_of_leads(struct judging *judging, size_t column, unsigned tests, struct chances *out) {
+    *out = (struct chances){
+        .alone =
+            chance_of(&judging->apart, &(struct question){column, column, false, {column, column}}, judging->scratch),
+        .beside = judging->single.columns > 2 ? chance_beside(judging, column) : 1,
+        .shared = chance_shared(judging, column)};
+    bool done = out->alone >= 0 && out->beside >= 0 && out->shared >= 0;
+    out->alone *= tests;
+    out->beside *= tests * TESTS_BESIDE;
+    out->shared *= tests * TESTS_SHARED;
+    return done;
+}
+
+static double least_of(const struct chances *chances) {
+    return fmin(chances->alone, fmin(chances->beside, chances->shared));
+}
+
+static double lead_of(struct judging *judging, const struct chances *chances, size_t column) {
     const struct lead_rows *single = &judging->single;
-    const struct question question = {column, column, false, {column, column}};
-    double alone = chance_of(&judging->apart, &question, judging->scratch);
-    double beside = single->columns > 2 ? chance_beside(judging, column) : 1;
-    double shared = chance_shared(judging, column);
-    if (alone < 0 || beside < 0 || shared < 0)
+    if (chances->shared <= fmin(chances->alone, chances->beside))
+        return mean_lead(judging, single, single->shared, column, single->columns);
+    if (chances->beside >= chances->alone)
+        return mean_lead(judging, single, single->leads, column, single->columns);
+    const struct leader *leader = leader_beside(judging, column);
+    return mean_lead(judging, &leader->single, leader->single.leads, column - (column > leader->column),
+                     leader->column);
+}
+
+/* `equal`: the same table with all rows equally long; NULL: there is none. Returns false when memory is short. */
+static bool judge_column(struct judging *judging, struct judging *equal, size_t column, struct rank_leads *out) {
+    struct chances chances, of_equal = {1, 1, 1};
+    if (!chances_of_leads(judging, column, 1, &chances) ||
+        (equal && !chances_of_leads(equal, column, TESTS_EQUAL, &of_equal)))
         return false;
-    beside *= TESTS_BESIDE;
-    shared *= TESTS_SHARED;
-    out->p = fmin(1, fmin(alone, fmin(beside, shared)));
+    double part = TESTS_PART * slow_parts_chance(&judging->parts, column);
+    out->p = fmin(1, fmin(part, fmin(least_of(&chances), least_of(&of_equal))));
     if (out->p > CHANCE_LOOKED_AT)
         return true;
-    const struct leader *leader = leader_beside(judging, column);
-    if (shared <= fmin(alone, beside))
-        out->lead_ns = mean_lead(judging, single, single->shared, column, single->columns);
-    else if (beside < alone)
-        out->lead_ns = mean_lead(judging, &leader->single, leader->single.leads, column - (column > leader->column),
-                                 leader->column);
-    else
-        out->lead_ns = mean_lead(judging, single, single->leads, column, single->columns);
+    out->lead_ns = lead_of(judging, least_of(&of_equal) < least_of(&chances) ? &of_equal : &chances, column);
     return slow_stretches_find(judging->table, column, out);
 }
 
-static bool judging_begin(struct judging *judging, const struct leads_table *table) {
+static bool judging_begin(struct judging *judging, const struct leads_table *table, bool equal) {
     *judging = (struct judging){.table = table,
                                 .unit = calloc(table->columns, sizeof *judging->unit),
                                 .scratch = calloc(2 * table->columns, sizeof *judging->scratch)};
-    return judging->unit && judging->scratch && single_rows(&judging->single, table, judging->unit) &&
-           rows_at_once(&judging->apart, &judging->single, table) && (table->columns == 2 || find_leaders(judging));
+    const struct lead_rows *apart = &judging->apart;
+    return judging->unit && judging->scratch && single_rows(&judging->single, table, equal, judging->unit) &&
+           rows_at_once(&judging->apart, &judging->single, table) &&
+           slow_parts_find(&judging->parts, apart->self, apart->places, apart->rows, apart->columns, table->level) &&
+           (table->columns == 2 || find_leaders(judging));
 }
 
 static void judging_end(struct judging *judging) {
@@ -438,20 +527,22 @@ static void judging_end(struct judging *judging) {
         rows_free(&judging->leaders[k].single);
         rows_free(&judging->leaders[k].apart);
     }
+    slow_parts_free(&judging->parts);
     free(judging->unit);
     free(judging->scratch);
 }
 
 bool leads_judge(const struct leads_table *table, struct rank_leads *out) {
-    struct judging judging;
+    struct judging judging, equal = {0};
     for (size_t c = 0; c < table->columns; c++)
         out[c] = (struct rank_leads){.p = 1, .slow_ratio = 1};
     if (table->columns < 2 || table->rows < ROWS_MIN)
         return true;
-    bool done = judging_begin(&judging, table);
+    bool done = judging_begin(&judging, table, false) && (table->level || judging_begin(&equal, table, true));
     for (size_t c = 0; done && c < table->columns; c++)
-        done = judge_column(&judging, c, &out[c]);
+        done = judge_column(&judging, table->level ? NULL : &equal, c, &out[c]);
     judging_end(&judging);
+    judging_end(&equal);
     return done;
 }
 

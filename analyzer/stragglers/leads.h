@@ -7,9 +7,10 @@
  *
  * In each stretch the slowest rank is ahead of the second slowest by a lead, and that is what the others wait for.
  * Where nobody is slow the ranks are exchangeable: whatever the leads are, each is any rank's with equal chance. So the
- * sum of the leads that are one rank's is a sum of independent draws whose law is known, heavy tails or not, and the
- * chance that it comes to as much is at most Chernoff's bound of it. One huge lead proves nothing: it has to be
- * somebody's.
+ * sum of the leads that are one rank's is a sum of independent draws whose law is known, heavy tails or not. The chance
+ * that it comes to as much is at most Chernoff's bound of it, and is worked out where that is small. One huge lead
+ * proves nothing: it has to be somebody's. The same is tested with all stretches made equally long, and whether a rank
+ * is among the slowest all along a part of the run (slow_part.h).
  *
  * Of two ranks that are slow in the very same stretches neither leads the other by much. Both lead the third: the same
  * test is made on by how much the two slowest of a stretch are ahead, which chance gives any rank in 2 of n stretches.

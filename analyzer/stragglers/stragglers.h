@@ -74,6 +74,7 @@ enum judgement {
     JUDGED = 0,
     JUDGED_ALONE,         /* one rank: nobody to compare with */
     JUDGED_NO_COLLECTIVE, /* no communicator whose collectives could be compared */
+    JUDGED_UNLIKE,        /* two ranks compared by messages, of which one does next to nothing */
     JUDGED_TOO_SHORT, /* fewer than TIME_BATCHES_MIN batches or STEP_ROWS_MIN steps, and nothing is said of any rank */
 };
 
@@ -101,6 +102,7 @@ struct straggler_analysis {
                              it nobody is slow */
     bool steps_compared;  /* ranks that meet in collectives were compared by steps, too, since by batches nobody is slow
                            */
+    bool unlike;          /* two ranks that are compared by messages do different work */
     size_t batches;       /* of the largest comparison group */
     bool batches_are_steps; /* few enough to be compared one by one (own_steps.h) */
     double independent_batches;

@@ -140,10 +140,11 @@ class Bench:
         standing = "disturbed" if disturbed > DISTURBED else "counted"
         if clocks.victims and cost < WORTH:
             standing = "too cheap"
-        first = clocks.totals[0]
-        entry.update(victims=clocks.victims, noise=first["noise"], trait=first["trait"], cost=round(cost, 4),
-                     disturbed=round(disturbed, 4), drawn=round(clocks.drawn(), 4), standing=standing,
-                     accused=sorted(verdict.accused(report), key=str), outcome=verdict.judge(report, clocks.victims),
+        first, slowed, crowded = clocks.totals[0], clocks.slowed(WORTH), entry["crowd"] == "oversubscribed"
+        entry.update(victims=clocks.victims, slowed=slowed, noise=first["noise"], trait=first["trait"],
+                     cost=round(cost, 4), disturbed=round(disturbed, 4), drawn=round(clocks.drawn(), 4), standing=standing,
+                     accused=sorted(verdict.accused(report, crowded), key=str),
+                     outcome=verdict.judge(report, clocks.victims, slowed, crowded),
                      promised=verdict.promised(report, clocks.victims))
 
     def keep(self, entry, scratch):

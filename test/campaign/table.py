@@ -85,6 +85,16 @@ def what_if_lines(records):
     return lines
 
 
+def slowed_line(records):
+    """How much of the figures rests on the clocks of ranks that no fault was planted in."""
+    counted = [record for record in records if record["standing"] == "counted"]
+    slowed = [record for record in counted if record["slowed"]]
+    named = [record for record in slowed if record["outcome"] == verdict.EXACT
+             and set(record["accused"]) != set(record["victims"])]
+    return (f"In {len(slowed)} of the {len(counted)} counted jobs the machine made a rank slower, by less than 5 %, at a "
+            f"hundredth of the job's time or more; in {len(named)} it was named, which is right by its own clock.")
+
+
 def circumstances(record):
     """What a reader wants to know of a wrong verdict before looking at the dumps."""
     return (f"truth {record.get('victims')}, said {record.get('accused')}, "
@@ -117,4 +127,6 @@ def document(records, crowds, out, seconds, cores):
             lines += ["", *planted_lines(planted, "fault"), "", *planted_lines(planted, "kind")]
         if any(record.get("mended") for record in planted):
             lines += ["", *what_if_lines(planted)]
+        if those:
+            lines += ["", slowed_line(those)]
     return "\n".join([*lines, "", *wrong_lines(records, out)])

@@ -46,6 +46,21 @@ class Clocks:
         """How much slower than its peers the machine made a healthy rank: another process took its core."""
         return self.excess(self.stretch())
 
+    def slowed(self, worth):
+        """Ranks without a fault that the machine made slower than their peers, each at that share of the job's time or
+        more: whoever names them says what their clocks say."""
+        stretch = self.stretch()
+
+        def gain(rank):
+            peers = [stretch[peer] for peer in stretch if peer != rank and peer not in self.victims]
+            times = statistics.median(peers) / stretch[rank] if peers else 1
+            mended = list(self.computed)
+            mended[rank] = [(step, base * times, extra * times) for step, base, extra in mended[rank]]
+            now = duration(self.kind, self.fault, self.computed, 1)
+            return 1 - duration(self.kind, self.fault, mended, 1) / now if now > 0 else 0.0
+
+        return [rank for rank in stretch if rank not in self.victims and gain(rank) >= worth]
+
     def drawn(self):
         """How much more than its peers a healthy rank had to compute by the luck of the draw."""
         return self.excess({total["rank"]: total["planned_seconds"] for total in self.totals

@@ -9,9 +9,11 @@ EXACT, OTHERS, WRONG, MISSED = "exact", "others too", "wrong name", "missed"
 NAMED_FROM = 0.9  # doc/commtap.schema.json, straggler.confidence: named from 0.9 up
 
 
-def accused(report):
-    """The ranks that the report blames; None among them stands for somebody who is no rank."""
-    named = [entry for entry in report["stragglers"] if entry["confidence"] >= NAMED_FROM]
+def accused(report, crowded=False):
+    """The ranks that the report blames; None among them stands for somebody who is no rank. Ranks that take turns are
+    no accusation where they are `crowded`: they share processors, and that is what the report says."""
+    named = [entry for entry in report["stragglers"]
+             if entry["confidence"] >= NAMED_FROM and not (crowded and entry["kind"] == "rotating")]
     blamed = set()
     for entry in named:
         blamed |= {entry["rank"]} if entry["kind"] == "rank" else set(entry["ranks"]) or {None}
@@ -20,9 +22,10 @@ def accused(report):
     return blamed
 
 
-def judge(report, victims):
-    blamed, guilty = accused(report), set(victims)
-    if blamed == guilty:
+def judge(report, victims, slowed=(), crowded=False):
+    """`slowed`: by the ranks' own clocks the machine made them slower: right both with them and without."""
+    blamed, guilty = accused(report, crowded), set(victims)
+    if guilty <= blamed <= guilty | set(slowed):
         return EXACT
     if not blamed:
         return MISSED

@@ -46,6 +46,21 @@ def test_verdicts(blamed, victims, outcome):
     assert verdict.judge(report(*blamed), victims) == outcome
 
 
+def test_who_the_machine_slowed_down_may_be_named_or_not():
+    named = report(("rank", [2], 0.99, 1.5), ("rank", [0], 0.95, 1.1))
+    assert verdict.judge(named, [2], [0]) == verdict.EXACT
+    assert verdict.judge(named, [2], [0, 1]) == verdict.EXACT
+    assert verdict.judge(report(("rank", [2], 0.99, 1.5)), [2], [0]) == verdict.EXACT
+    assert verdict.judge(report(("rank", [0], 0.95, 1.1)), [2], [0]) == verdict.WRONG
+    assert verdict.judge(named, [2], [1]) == verdict.OTHERS
+
+
+def test_turns_of_ranks_that_share_processors_blame_nobody():
+    turns = report(("rotating", [0, 1, 2, 3], 0.99, None))
+    assert verdict.judge(turns, [], crowded=True) == verdict.EXACT
+    assert verdict.judge(turns, []) == verdict.WRONG
+
+
 def test_a_hang_in_a_job_that_ended_is_an_accusation():
     assert verdict.judge(report(diagnosis="hang"), []) == verdict.WRONG
 
@@ -129,6 +144,12 @@ def test_clocks_tell_cost_and_disturbance(tmp_path):
     assert write_clocks(tmp_path / "null", [(10, 0), (10, 0), (10, 0)], []).disturbed() == 0
 
 
+def test_clocks_tell_whom_the_machine_slowed_down(tmp_path):
+    assert write_clocks(tmp_path / "much", [(10, 0), (10, 10), (11, 0), (10, 0)], [1]).slowed(0.01) == []
+    assert write_clocks(tmp_path / "alone", [(10, 0), (10.2, 0), (10, 0)], []).slowed(0.01) == [1]
+    assert write_clocks(tmp_path / "hardly", [(10, 0), (10.05, 0), (10, 0)], []).slowed(0.01) == []
+
+
 def test_the_plan_has_what_was_asked_for_in_equal_shares():
     jobs = campaign.plan(OPTIONS, ["openmpi", "mpich"], 2)
     assert [job["number"] for job in jobs] == list(range(36 + 8 * 12))
@@ -155,7 +176,8 @@ def test_a_noisy_machine_is_refused():
 
 def record(number, outcome, standing, **more):
     return {"number": number, "fault": "rare", "kind": "halo", "mpi": "mpich", "crowd": "one per core", "seed": 1,
-            "outcome": outcome, "standing": standing, "seconds": 2, "others": 1, **more}
+            "outcome": outcome, "standing": standing, "seconds": 2, "others": 1, "accused": [], "victims": [],
+            "slowed": [], **more}
 
 
 def test_the_table_counts_what_is_counted_and_shows_the_rest_apart():
@@ -165,10 +187,11 @@ def test_the_table_counts_what_is_counted_and_shows_the_rest_apart():
                record(3, "missed", "counted"), record(4, "missed", "too cheap"), record(5, "wrong name", "disturbed"),
                record(6, "wrong name", "counted", fault="none", trait="plain"),
                record(7, "exact", "disturbed", fault="none", trait="plain"),
-               record(8, "exact", "counted", fault="none", trait="warm-up"), record(9, "failed", "failed")]
+               record(8, "exact", "counted", fault="none", trait="warm-up", slowed=[0], accused=[0]), record(9, "failed", "failed")]
     text = table.document(records, {"one per core": 2}, "OUT", 60, 2)
     assert "| rare | 4 | 3 | 0 | 0 | 1 | 75.0 % (19.4 to 99.4) | 0 of 1 | 0 of 1 | 1 |" in text
     assert "| rare | 3 | 2 | 1 | +15.7 % | 50.0 % (1.3 to 98.7) |" in text
     assert "| all counted | 2 | 1 | 50.0 % (1.3 to 98.7) |" in text
     assert "| apart: the machine slowed a rank down by more than 5 % | 1 | 0 | 0.0 % (0.0 to 97.5) |" in text
+    assert "In 1 of the 6 counted jobs the machine made a rank slower" in text and "in 1 it was named" in text
     assert text.count("\n- 000") == 5 and "took 0.50 cores" in text

@@ -14,6 +14,7 @@
 
 #include "analyzer/base/significance.h"
 #include "analyzer/stragglers/leads.h"
+#include "analyzer/stragglers/slow_part.h"
 #include "analyzer/stragglers/verdicts.h"
 #include "test/scenes/scene.h"
 
@@ -401,6 +402,92 @@ static void a_chance_counts_twice(void **state) {
     }
 }
 
+/* Two ranks, 16 stretches: the first is ahead by as much in all but two. `long_ns` is what those two take besides. */
+static struct hand_table *fourteen_of_sixteen(int64_t long_ns) {
+    struct hand_table *hand = make_table(1, 16, 2);
+    for (size_t row = 0; row < 16; row++) {
+        bool other = row == 4 || row == 11;
+        hand->self_ns[2 * row + other] = 20000000 + 2 * other * long_ns;
+        hand->self_ns[2 * row + !other] = 10000000 + other * long_ns;
+    }
+    judge(hand);
+    return hand;
+}
+
+/* 14 or more of 16, each with chance 1/2: (1 + 16 + 120) / 2^16, where Chernoff's bound is three times that. */
+static void a_chance_is_exact(void **state) {
+    (void)state;
+    struct hand_table *hand = fourteen_of_sixteen(0);
+    assert_true(fabs(hand->found[0].p / (137.0 / 65536) - 1) < 1e-6);
+    free(hand);
+}
+
+/* Two stretches that are a hundred times as long, as of a warm-up: all count alike, at twice the chance. */
+static void long_stretches_count_as_one_each(void **state) {
+    (void)state;
+    struct hand_table *hand = fourteen_of_sixteen(1000000000);
+    assert_true(fabs(hand->found[0].p / (2 * 137.0 / 65536) - 1) < 0.1);
+    free(hand);
+}
+
+/* The second of two ranks takes 1.3 times as long in the second half, and what a stretch takes resembles the one
+ * before: four fifths of how far it is from usual remain. */
+static struct hand_table *slow_in_the_second_half(uint64_t seed) {
+    struct hand_table *hand = make_table(seed, 400, 2);
+    uint64_t random = 500 + seed;
+    for (size_t c = 0; c < 2; c++) {
+        double kept = scene_gauss(&random);
+        for (size_t row = 0; row < 400; row++) {
+            kept = 0.8 * kept + 0.6 * scene_gauss(&random);
+            hand->self_ns[2 * row + c] = (int64_t)(1e7 * (1 + 0.05 * kept) * (c == 1 && row >= 200 ? 1.3 : 1));
+        }
+    }
+    judge(hand);
+    return hand;
+}
+
+static void one_of_two_slow_in_the_second_half_is_found(void **state) {
+    (void)state;
+    unsigned found = 0, others = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct hand_table *hand = slow_in_the_second_half(seed);
+        found += hand->found[1].confidence >= CONFIDENCE_VERDICT && hand->found[1].phase &&
+                 abs((int)hand->found[1].first - 500) < 50;
+        others += hand->found[0].confidence >= CONFIDENCE_VERDICT;
+        free(hand);
+    }
+    assert_in_range(found, 36, 40);
+    assert_int_equal(others, 0);
+}
+
+static double chance_of_a_part(const struct hand_table *hand, size_t column) {
+    size_t rows = hand->table.rows, n = hand->table.columns;
+    double *self = calloc(rows * n, sizeof *self), *places = calloc(rows * n, sizeof *places);
+    struct slow_parts parts;
+    assert_true(self && places);
+    for (size_t i = 0; i < rows * n; i++) {
+        self[i] = (double)hand->self_ns[i];
+        for (size_t c = 0; c < n; c++)
+            places[i] += hand->self_ns[i / n * n + c] < hand->self_ns[i];
+    }
+    assert_true(slow_parts_find(&parts, self, places, rows, n, false));
+    double chance = slow_parts_chance(&parts, column);
+    slow_parts_free(&parts);
+    free(self);
+    free(places);
+    return chance;
+}
+
+/* Of two ranks that are like themselves from stretch to stretch only the part tells. */
+static void a_part_counts_eight_times(void **state) {
+    (void)state;
+    struct hand_table *hand = slow_in_the_second_half(1);
+    double chance = chance_of_a_part(hand, 1);
+    assert_true(chance > 0 && chance < 1e-4);
+    assert_true(fabs(hand->found[1].p / (8 * chance) - 1) < 1e-9);
+    free(hand);
+}
+
 /* Two ranks with seven slow stretches each: of all leads neither has more than chance may give one of six. */
 static void two_ranks_do_not_hide_each_other(void **state) {
     (void)state;
@@ -572,6 +659,10 @@ int main(void) {
         cmocka_unit_test(stretches_within_a_time_slice_count_once),
         cmocka_unit_test(a_phase_is_an_eighth_of_the_run),
         cmocka_unit_test(a_chance_counts_twice),
+        cmocka_unit_test(a_chance_is_exact),
+        cmocka_unit_test(long_stretches_count_as_one_each),
+        cmocka_unit_test(a_part_counts_eight_times),
+        cmocka_unit_test(one_of_two_slow_in_the_second_half_is_found),
         cmocka_unit_test(two_ranks_do_not_hide_each_other),
         cmocka_unit_test(two_at_a_time_that_take_turns_are_not_named),
         cmocka_unit_test(a_rank_left_out_counts_twice),

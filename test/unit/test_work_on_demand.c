@@ -174,6 +174,22 @@ static void who_works_half_as_much_is_compared(void **state) {
     }
 }
 
+/* The only worker has all the work, and nobody to be compared with. */
+static void the_only_worker_is_not_slow(void **state) {
+    (void)state;
+    static const struct {
+        double share;
+        bool compared;
+    } cases[] = {{0, false}, {0.005, false}, {0.02, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool compared;
+        struct demand demand = {
+            .seed = 5, .ranks = 2, .task_ns = 15e6, .master_ns = cases[i].share * 15e6, .late_ns = 0};
+        assert_true(named(&demand, &compared) == 0 || cases[i].compared);
+        assert_int_equal(compared, cases[i].compared);
+    }
+}
+
 /* Of the waits that go back to four ranks, compared by slices of time. */
 static void half_of_all_waits_hold_up_the_others(void **state) {
     (void)state;
@@ -197,6 +213,7 @@ int main(void) {
         cmocka_unit_test(the_busiest_of_equal_workers_is_not_named),
         cmocka_unit_test(a_master_who_cannot_keep_up_is_named),
         cmocka_unit_test(who_works_half_as_much_is_compared),
+        cmocka_unit_test(the_only_worker_is_not_slow),
         cmocka_unit_test(half_of_all_waits_hold_up_the_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
