@@ -389,18 +389,22 @@ static bool rows_without(struct lead_rows *rows, const struct lead_rows *from, s
     return place_rows(rows);
 }
 
+struct span {
+    size_t from, to; /* rows */
+};
+
 /* Sums of the leads by column; `unit` NULL: as they are. */
-static void sum_leads(const struct lead *leads, const struct lead_rows *rows, const double *unit, double *sums) {
-    for (size_t c = 0; c < rows->columns; c++)
+static void sum_leads(const struct lead *leads, struct span span, size_t columns, const double *unit, double *sums) {
+    for (size_t c = 0; c < columns; c++)
         sums[c] = 0;
-    for (size_t row = 0; row < rows->rows; row++)
+    for (size_t row = span.from; row < span.to; row++)
         for (int i = 0; i < 1 + (leads[row].columns[1] != leads[row].columns[0]); i++)
             sums[leads[row].columns[i]] += leads[row].ns * (unit ? unit[leads[row].columns[i]] : 1);
 }
 
 static bool find_leaders(struct judging *judging) {
     double *sums = judging->scratch;
-    sum_leads(judging->apart.leads, &judging->apart, NULL, sums);
+    sum_leads(judging->apart.leads, (struct span){0, judging->apart.rows}, judging->apart.columns, NULL, sums);
     struct leader *leaders = judging->leaders;
     for (size_t c = 1; c < judging->apart.columns; c++)
         leaders[0].column = sums[c] > sums[leaders[0].column] ? c : leaders[0].column;
@@ -438,14 +442,14 @@ static double chance_beside(struct judging *judging, size_t column) {
 
 /* ---- all ranks ----------------------------------------------------------------------------------------------- */
 
-/* What a rank's leads are of a mean stretch, less the median rank's. */
+/* What a rank's leads in the span are of a mean stretch of the run, less the median rank's. */
 static double mean_lead(const struct judging *judging, const struct lead_rows *rows, const struct lead *leads,
-                        size_t column, size_t without) {
+                        struct span span, size_t column, size_t without) {
     size_t n = rows->columns;
     double *unit = judging->scratch, *sums = judging->scratch + judging->single.columns;
     for (size_t c = 0; c < n; c++)
         unit[c] = judging->unit[c + (c >= without)];
-    sum_leads(leads, rows, unit, sums);
+    sum_leads(leads, span, n, unit, sums);
     double own = sums[column];
     return (own - median_double(sums, n)) / (double)rows->rows;
 }
@@ -484,14 +488,14 @@ static double least_of(const struct chances *chances) {
     return fmin(chances->alone, fmin(chances->beside, chances->shared));
 }
 
-static double lead_of(struct judging *judging, const struct chances *chances, size_t column) {
+static double lead_of(struct judging *judging, const struct chances *chances, struct span span, size_t column) {
     const struct lead_rows *single = &judging->single;
     if (chances->shared <= fmin(chances->alone, chances->beside))
-        return mean_lead(judging, single, single->shared, column, single->columns);
+        return mean_lead(judging, single, single->shared, span, column, single->columns);
     if (chances->beside >= chances->alone)
-        return mean_lead(judging, single, single->leads, column, single->columns);
+        return mean_lead(judging, single, single->leads, span, column, single->columns);
     const struct leader *leader = leader_beside(judging, column);
-    return mean_lead(judging, &leader->single, leader->single.leads, column - (column > leader->column),
+    return mean_lead(judging, &leader->single, leader->single.leads, span, column - (column > leader->column),
                      leader->column);
 }
 
@@ -502,11 +506,18 @@ static bool judge_column(struct judging *judging, struct judging *equal, size_t 
         (equal && !chances_of_leads(equal, column, TESTS_EQUAL, &of_equal)))
         return false;
     double part = TESTS_PART * slow_parts_chance(&judging->parts, column);
-    out->p = fmin(1, fmin(part, fmin(least_of(&chances), least_of(&of_equal))));
+    const struct chances *least = least_of(&of_equal) < least_of(&chances) ? &of_equal : &chances;
+    out->p = fmin(1, fmin(part, least_of(least)));
     if (out->p > CHANCE_LOOKED_AT)
         return true;
-    out->lead_ns = lead_of(judging, least_of(&of_equal) < least_of(&chances) ? &of_equal : &chances, column);
-    return slow_stretches_find(judging->table, column, out);
+    if (!slow_stretches_find(judging->table, column, out))
+        return false;
+    size_t rows = judging->single.rows;
+    struct span span = {0, rows};
+    if (out->phase && part < least_of(least)) /* outside, in a long warm-up say, others may have led by as much */
+        span = (struct span){out->first * rows / 1000, out->last * rows / 1000};
+    out->lead_ns = lead_of(judging, least, span, column);
+    return true;
 }
 
 static bool judging_begin(struct judging *judging, const struct leads_table *table, bool equal) {

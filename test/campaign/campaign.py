@@ -27,7 +27,7 @@ KINDS = ["train", "gradients", "transpose", "mix", *MESSAGE_KINDS, *MASTER_KINDS
 FAULTS = ["slow13", "slow2", "slow5", "rare", "half", "checkpoint", "two", "receiver"]
 PAIRS_OF_RUNS = 3
 JOB_SECONDS = 300  # a hundred times what a job takes
-DISTURBED = 0.05
+DISTURBED = 0.05  # of a healthy rank's time, or of the processors' time that something else had
 WORTH = 0.01
 
 
@@ -128,15 +128,15 @@ class Bench:
         if clocks is None or report.returncode != 0:
             entry.update(outcome="failed", standing="failed")
         else:
-            self.compare(entry, clocks, json.loads(report.stdout))
+            self.compare(entry, clocks, json.loads(report.stdout), others / (entry["seconds"] * cores()))
             (scratch / "report.json").write_text(report.stdout)
         if entry["outcome"] != verdict.EXACT:
             self.keep(entry, scratch)
         return entry
 
     @staticmethod
-    def compare(entry, clocks, report):
-        cost, disturbed = clocks.cost(), clocks.disturbed()
+    def compare(entry, clocks, report, others):
+        cost, disturbed = clocks.cost(), max(clocks.disturbed(), others)
         standing = "disturbed" if disturbed > DISTURBED else "counted"
         if clocks.victims and cost < WORTH:
             standing = "too cheap"
@@ -181,6 +181,10 @@ def busy_seconds():
     taken = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
     own = os.times()
     return taken - sum(own[:4])
+
+
+def cores():
+    return len(os.sched_getaffinity(0))
 
 
 def refuse_noise(limit, load):
@@ -261,20 +265,20 @@ def parse():
 
 
 def main():
-    options, cores, start = parse(), len(os.sched_getaffinity(0)), time.monotonic()
+    options, start = parse(), time.monotonic()
     mpis = [mpi for mpi in ("openmpi", "mpich") if shutil.which(f"mpirun.{mpi}")
             and (pathlib.Path(options.build) / "test/campaign" / mpi / "job").exists()]
     if not mpis:
         sys.exit("neither Open MPI nor MPICH is here")
     if not options.any_load and not options.first:
-        refuse_noise(cores + 1, os.getloadavg()[0])
+        refuse_noise(cores() + 1, os.getloadavg()[0])
     bench, records = prepare(options, mpis)
-    jobs, reason = plan(options, mpis, cores), None
+    jobs, reason = plan(options, mpis, cores()), None
     try:
-        play(options, bench, jobs, records, cores)
+        play(options, bench, jobs, records, cores())
     except (Noisy, KeyboardInterrupt) as stopped:
         reason = str(stopped) or "interrupted"
-    print(document(records, crowds(cores), bench.out, time.monotonic() - start, cores))
+    print(document(records, crowds(cores()), bench.out, time.monotonic() - start, cores()))
     if reason:
         played = {record["number"] for record in records}
         left = [job["number"] for job in jobs if job["number"] >= options.first and job["number"] not in played]

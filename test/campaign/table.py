@@ -38,7 +38,7 @@ def null_lines(records):
     lines = head("nobody to blame", "jobs", "accused", "share (95 % bounds)")
     parts = [("all counted", {"standing": "counted"})]
     parts += [(trait, {"standing": "counted", "trait": trait}) for trait in ("plain", "warm-up", "late start")]
-    parts += [("apart: the machine slowed a rank down by more than 5 %", {"standing": "disturbed"})]
+    parts += [("apart: something else had 5 % of a rank's time, or of the processors", {"standing": "disturbed"})]
     for name, wanted in parts:
         chosen = [record for record in records if all(record.get(key) == value for key, value in wanted.items())]
         blamed = len(chosen) - count_of(chosen, outcome=verdict.EXACT)
@@ -99,7 +99,7 @@ def circumstances(record):
     """What a reader wants to know of a wrong verdict before looking at the dumps."""
     return (f"truth {record.get('victims')}, said {record.get('accused')}, "
             f"fault cost {percent(record.get('cost', 0))} %, {record.get('noise')} noise, {record.get('trait')}, "
-            f"a healthy rank slowed by {percent(record.get('disturbed', 0))} %, "
+            f"disturbed by {percent(record.get('disturbed', 0))} %, "
             f"drawn longer by {percent(record.get('drawn', 0))} %")
 
 
