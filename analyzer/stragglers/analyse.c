@@ -396,17 +396,22 @@ static size_t leave_out_idle(const struct straggler_analysis *analysis, size_t *
 }
 
 /* Of two ranks the one that works less may well be the healthy one; unless, in most batches, it does next to nothing,
- * as the master of a single worker. Then neither has a peer. */
-static bool nothing_alike(const struct time_batches *batches) {
+ * as the master of a single worker. Its column; NOWHERE: they do the same work. */
+static size_t idle_of_two(const struct time_batches *batches) {
     size_t idle[2] = {0};
-    if (batches->dump_count != 2)
-        return false;
-    for (size_t b = 0; b < batches->count; b++) {
+    for (size_t b = 0; batches->dump_count == 2 && b < batches->count; b++) {
         const int64_t *self = batches->self_ns + 2 * b;
         idle[0] += self[0] < self[1] / VERDICT_SHARE;
         idle[1] += self[1] < self[0] / VERDICT_SHARE;
     }
-    return 2 * idle[0] > batches->count || 2 * idle[1] > batches->count;
+    return 2 * idle[0] > batches->count ? 0 : 2 * idle[1] > batches->count ? 1 : NOWHERE;
+}
+
+/* Two ranks that do different work: who works all the while has no peer, and whoever usually does next to nothing can
+ * only be slow at times, as a master that writes checkpoints. */
+static bool judge_unlike(struct straggler_analysis *analysis, const struct time_batches *batches, size_t idle) {
+    analysis->unlike = true;
+    return verdicts_judge_unlike(analysis, batches, idle);
 }
 
 static bool judge_columns(struct straggler_analysis *analysis, const struct time_batches *batches,
@@ -430,13 +435,19 @@ static bool judge_columns(struct straggler_analysis *analysis, const struct time
     return independent >= 0;
 }
 
+static bool judge_alike(struct straggler_analysis *analysis, const struct time_batches *batches,
+                        const struct rank_classes *classes) {
+    return judge_columns(analysis, batches, classes) &&
+           (batches->rows == ROWS_ARE_STEPS || verdicts_judge_leads(analysis, classes, batches));
+}
+
 static bool correct_leads(struct straggler_analysis *analysis) {
     struct rank_leads **all = calloc(analysis->directory->dump_count + 1, sizeof *all);
     size_t judged = 0;
     if (!all)
         return false;
     for (size_t d = 0; d < analysis->directory->dump_count; d++)
-        if (analysis->ranks[d].ratio > 0)
+        if (analysis->ranks[d].ratio > 0 || analysis->leads[d].without_peer)
             all[judged++] = &analysis->leads[d];
     bool done = leads_correct(all, judged);
     free(all);
@@ -468,20 +479,18 @@ static bool judge_comparison_groups(struct straggler_analysis *analysis, struct 
             return false;
         if (!make_batches(analysis, c, &batches[c], members, count))
             return false;
-        if (by_messages && nothing_alike(&batches[c])) {
-            time_batches_free(&batches[c]);
-            batches[c] = (struct time_batches){0};
-            analysis->unlike = true;
-        }
         if (batches[c].dump_count < 2)
             continue;
         uint32_t communicator = analysis->comparison_groups.communicators[c];
         uint32_t whole =
             communicator == NOWHERE ? (uint32_t)whole_count : analysis->directory->communicators[communicator].size;
         if (!rank_classes_find(&classes[c], analysis->profiles, analysis->comparison_groups.cuts, analysis->directory,
-                               whole, &batches[c]) ||
-            !judge_columns(analysis, &batches[c], &classes[c]) ||
-            (batches[c].rows != ROWS_ARE_STEPS && !verdicts_judge_leads(analysis, &classes[c], &batches[c])))
+                               whole, &batches[c]))
+            return false;
+        size_t idle = by_messages ? idle_of_two(&batches[c]) : NOWHERE;
+        bool done = idle != NOWHERE ? judge_unlike(analysis, &batches[c], idle)
+                                    : judge_alike(analysis, &batches[c], &classes[c]);
+        if (!done)
             return false;
         for (size_t i = 0; i < batches[c].dump_count; i++) {
             analysis->class_of[batches[c].dumps[i]] = all_classes + classes[c].class_of[i];

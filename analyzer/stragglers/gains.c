@@ -149,12 +149,24 @@ static double unseen_speedup(const struct straggler_analysis *analysis, const st
     return gain < time ? time / (time - gain) : 1;
 }
 
+/* Who has no peer would take, mended, what is usual for it: as long as the others waited for it, all that its slow
+ * stretches took longer. No replay knows what is usual for a rank alone. */
+static double usual_speedup(const struct straggler_analysis *analysis, const struct replay *replay,
+                            const struct straggler *straggler) {
+    double time = replay->end_only ? (double)analysis->window_ns : (double)add_ns(replay->wall_ns, replay->missing_ns);
+    double gain =
+        (double)(straggler->extra_ns < straggler->waited_for_ns ? straggler->extra_ns : straggler->waited_for_ns);
+    return gain < time ? time / (time - gain) : 1;
+}
+
 /* `all`: the gain of mending all that are named. Returns that of those who are left, negative: no memory. */
 static double hide_what_costs_nothing(struct straggler_analysis *analysis, const struct what_if_basis *basis,
                                       double all, size_t *dumps) {
     size_t looked_at = analysis->straggler_count < WHAT_IFS_MOST ? analysis->straggler_count : WHAT_IFS_MOST;
     for (size_t i = looked_at; i-- > 0 && all > 0;) { /* the least costly first */
         struct straggler *straggler = &analysis->stragglers[i];
+        if (straggler->at_times && straggler->when.without_peer)
+            straggler->what_if_speedup = usual_speedup(analysis, basis->replay, straggler);
         if (straggler->kind == STRAGGLER_LINK || saved(straggler->what_if_speedup, 1) >= 1.0 / VERDICT_SHARE)
             continue;
         int64_t own = own_longest(analysis, straggler), other = longest_other(analysis, straggler);

@@ -22,6 +22,7 @@ struct leads_table {
 };
 
 struct rank_leads {
+    bool without_peer; /* the other of two does different work */
     double p;          /* chance of as much where nobody is slow; 1 where too little is known */
     double confidence; /* as in significance.h, set by leads_correct */
     double lead_ns;    /* of its mean stretch, less the median rank's: what goes of each stretch on its account */

@@ -9,7 +9,7 @@
 
 enum {
     PART_SHARE = TIME_BATCHES_MIN, /* a part is an eighth of the run at least, as in slow_stretches.c */
-    PEERS_MIN = 3,                 /* others, each beside two more, to measure on how much one height resembles the next */
+    PEERS_MIN = 3, /* others, each beside two more, to measure on how much one height resembles the next */
 };
 #define CORRELATION_MOST 0.9 /* of neighbouring pieces; beyond, a part and a drift are the same */
 
@@ -30,7 +30,8 @@ static void heights_of_row(const double *self, size_t columns, bool level, doubl
         double a = sorted[self[c] <= sorted[low] ? low + 1 : low];
         double b = sorted[self[c] <= sorted[high] ? high + 1 : high];
         double median = (a + b) / 2;
-        out[c] = level ? self[c] - median : (self[c] + 1e-9 * sorted[columns - 1]) / (median + 1e-9 * sorted[columns - 1]);
+        out[c] =
+            level ? self[c] - median : (self[c] + 1e-9 * sorted[columns - 1]) / (median + 1e-9 * sorted[columns - 1]);
     }
 }
 
@@ -49,7 +50,8 @@ static void places_of_piece(struct slow_parts *parts, size_t piece, const double
     double n = (double)parts->columns, deviation = sqrt((n * n - 1) / 12);
     for (size_t row = 0; row < rows; row++)
         for (size_t c = 0; c < parts->columns; c++)
-            parts->heights[c * PIECES_MOST + piece].places += (places[row * parts->columns + c] - (n - 1) / 2) / deviation;
+            parts->heights[c * PIECES_MOST + piece].places +=
+                (places[row * parts->columns + c] - (n - 1) / 2) / deviation;
 }
 
 /* ---- how much one piece resembles the next ------------------------------------------------------------------- */
@@ -142,8 +144,8 @@ static unsigned level_sides(const struct height *heights, size_t pieces, const s
     return counts[false] > 0 ? 2 : 1;
 }
 
-/* Student's tail of the part's height. How much one piece resembles the next is at least what it is on the median of the
- * ranks, and larger by a standard deviation of its estimate. */
+/* Student's tail of the part's height. How much one piece resembles the next is at least what it is on the median of
+ * the ranks, and larger by a standard deviation of its estimate. */
 static double chance_of_heights(const struct slow_parts *parts, const struct height *heights, const struct part *part) {
     double deviations[PIECES_MOST] = {0}, squares, count = (double)(part->to - part->from);
     unsigned sides = level_sides(heights, parts->pieces, part, deviations);

@@ -345,10 +345,12 @@ static bool make_slow_at_times(const struct verdicts *verdicts, size_t dump, str
         return false;
     straggler->at_times = true;
     straggler->when = *leads;
-    straggler->extra_ns = ns_clamped(leads->lead_ns * (double)stretches_of(&analysis->times[dump]));
+    double per_stretch =
+        leads->without_peer ? leads->longer_ns * (double)leads->slow_rows / (double)leads->rows : leads->lead_ns;
+    straggler->extra_ns = ns_clamped(per_stretch * (double)stretches_of(&analysis->times[dump]));
     int64_t more = straggler->extra_ns;
     uint32_t among = analysis->times[dump].cut.kind == CUT_MESSAGE ? NOWHERE : analysis->class_of[dump];
-    if (may_fall_elsewhere(analysis, &analysis->times[dump]) &&
+    if (!leads->without_peer && may_fall_elsewhere(analysis, &analysis->times[dump]) &&
         !compare_totals(analysis, verdicts->batches, straggler, among, &more))
         return false;
     more = more > 0 ? more : 0;

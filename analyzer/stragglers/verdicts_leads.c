@@ -75,14 +75,37 @@ static bool judge_classes(struct straggler_analysis *analysis, const struct rank
     return true;
 }
 
+static bool leads_input_init(struct leads_input *input, const struct time_batches *batches) {
+    *input = (struct leads_input){.columns = calloc(batches->dump_count, sizeof *input->columns),
+                                  .samples = calloc(batches->dump_count, sizeof *input->samples),
+                                  .found = calloc(batches->dump_count, sizeof *input->found)};
+    return input->columns && input->samples && input->found;
+}
+
+static void leads_input_free(struct leads_input *input) {
+    free(input->columns);
+    free(input->samples);
+    free(input->found);
+}
+
+bool verdicts_judge_unlike(struct straggler_analysis *analysis, const struct time_batches *batches, size_t column) {
+    struct leads_input input;
+    bool done = leads_input_init(&input, batches);
+    for (size_t i = 0; done && i < batches->dump_count; i++)
+        input.columns[input.count++] = i;
+    done = done && judge_list(analysis, batches, &input, true);
+    if (done) {
+        analysis->leads[batches->dumps[column]] = input.found[column];
+        analysis->leads[batches->dumps[column]].without_peer = true;
+    }
+    leads_input_free(&input);
+    return done;
+}
+
 bool verdicts_judge_leads(struct straggler_analysis *analysis, const struct rank_classes *classes,
                           const struct time_batches *batches) {
-    struct leads_input input = {.columns = calloc(batches->dump_count, sizeof *input.columns),
-                                .samples = calloc(batches->dump_count, sizeof *input.samples),
-                                .found = calloc(batches->dump_count, sizeof *input.found)};
-    bool done = input.columns && input.samples && input.found && judge_classes(analysis, classes, batches, &input);
-    free(input.columns);
-    free(input.samples);
-    free(input.found);
+    struct leads_input input;
+    bool done = leads_input_init(&input, batches) && judge_classes(analysis, classes, batches, &input);
+    leads_input_free(&input);
     return done;
 }

@@ -48,7 +48,8 @@ static void place(const double *self, size_t rows, size_t columns, double *place
 
 /* The chances of all columns. */
 static void judge(const struct drawing *drawing, double *chances) {
-    double *self = calloc(ROWS_MOST * COLUMNS_MOST, sizeof *self), *places = calloc(ROWS_MOST * COLUMNS_MOST, sizeof *places);
+    double *self = calloc(ROWS_MOST * COLUMNS_MOST, sizeof *self),
+           *places = calloc(ROWS_MOST * COLUMNS_MOST, sizeof *places);
     struct slow_parts parts;
     assert_true(self && places);
     draw(drawing, self);
