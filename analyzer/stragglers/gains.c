@@ -149,14 +149,19 @@ static double unseen_speedup(const struct straggler_analysis *analysis, const st
     return gain < time ? time / (time - gain) : 1;
 }
 
-/* Who has no peer would take, mended, what is usual for it: as long as the others waited for it, all that its slow
- * stretches took longer. No replay knows what is usual for a rank alone. */
-static double usual_speedup(const struct straggler_analysis *analysis, const struct replay *replay,
+/* Of what its slow stretches took longer, as much as the others waited for it. */
+static double waits_speedup(const struct straggler_analysis *analysis, const struct replay *replay,
                             const struct straggler *straggler) {
     double time = replay->end_only ? (double)analysis->window_ns : (double)add_ns(replay->wall_ns, replay->missing_ns);
     double gain =
-        (double)(straggler->extra_ns < straggler->waited_for_ns ? straggler->extra_ns : straggler->waited_for_ns);
+        (double)(straggler->longer_ns < straggler->waited_for_ns ? straggler->longer_ns : straggler->waited_for_ns);
     return gain < time ? time / (time - gain) : 1;
+}
+
+/* No replay knows what is usual for a rank without a peer. And a rank that is slow for a part of the run is given what
+ * its peers take in all of it, which is as long where these paused elsewhere; who else is named may hide it, though. */
+static bool is_unknown_to_replays(const struct straggler_analysis *analysis, const struct straggler *straggler) {
+    return straggler->when.without_peer || (straggler->when.phase && analysis->straggler_count == 1);
 }
 
 /* `all`: the gain of mending all that are named. Returns that of those who are left, negative: no memory. */
@@ -165,8 +170,9 @@ static double hide_what_costs_nothing(struct straggler_analysis *analysis, const
     size_t looked_at = analysis->straggler_count < WHAT_IFS_MOST ? analysis->straggler_count : WHAT_IFS_MOST;
     for (size_t i = looked_at; i-- > 0 && all > 0;) { /* the least costly first */
         struct straggler *straggler = &analysis->stragglers[i];
-        if (straggler->at_times && straggler->when.without_peer)
-            straggler->what_if_speedup = usual_speedup(analysis, basis->replay, straggler);
+        if (straggler->at_times && is_unknown_to_replays(analysis, straggler))
+            straggler->what_if_speedup =
+                larger(straggler->what_if_speedup, waits_speedup(analysis, basis->replay, straggler));
         if (straggler->kind == STRAGGLER_LINK || saved(straggler->what_if_speedup, 1) >= 1.0 / VERDICT_SHARE)
             continue;
         int64_t own = own_longest(analysis, straggler), other = longest_other(analysis, straggler);

@@ -10,19 +10,22 @@
 #include "analyzer/stragglers/slow_stretches.h"
 
 enum {
-    ROWS_MIN = 16,    /* as of turns: two for each of TIME_BATCHES_MIN batches */
-    PARTS = 8,        /* of the run, whose means are compared: TIME_BATCHES_MIN */
-    TESTS = 2,        /* this one, and that of significance.h */
-    TESTS_BESIDE = 2, /* of its leads over all, and over all but one */
-    TESTS_SHARED = 4, /* ... and of what it leads by together with one other: Bonferroni once more */
-    TESTS_EQUAL = 2,  /* each of these with all stretches as long as they are, and with all equally long */
-    TESTS_PART = 8,   /* ... and of its places in a part of the run */
-    HALVINGS = 50,    /* of an interval, until the bound is as low as it gets */
-    GRID = 4096,      /* steps of all leads together: what a lead is rounded by is less than noise */
+    ROWS_MIN = 16,     /* as of turns: two for each of TIME_BATCHES_MIN batches */
+    PARTS = 8,         /* of the run, whose means are compared: TIME_BATCHES_MIN */
+    TESTS = 2,         /* this one, and that of significance.h */
+    TESTS_BESIDE = 2,  /* of its leads over all, and over all but one */
+    TESTS_SHARED = 4,  /* ... and of what it leads by together with one other: Bonferroni once more */
+    TESTS_EQUAL = 2,   /* each of these with all stretches as long as they are, and with all equally long */
+    TESTS_PART = 8,    /* ... and of its places in a part of the run */
+    TESTS_REGULAR = 8, /* ... and of both that they are its own and that they come regularly */
+    HALVINGS = 50,     /* of an interval, until the bound is as low as it gets */
+    GRID = 4096,       /* steps of all leads together: what a lead is rounded by is less than noise */
 };
-#define ALIKE_LEAST      1.5  /* of eight means: what independent rows show in one of eight cases is not added up */
-#define BOUND_LOOKED_AT  0.2  /* the bound is at most about four times what the chance is, there */
-#define CHANCE_LOOKED_AT 0.05 /* what is likelier than a suspicion (CONFIDENCE_SUSPECT) is not looked at further */
+#define ALIKE_LEAST       1.5  /* of eight means: what independent rows show in one of eight cases is not added up */
+#define BOUND_LOOKED_AT   0.2  /* the bound is at most about four times what the chance is, there */
+#define MOST_LEADS        1.5  /* two thirds: twice what all others have together */
+#define REGULAR_LOOKED_AT 0.1  /* three pauses of one of two are likelier, and too few to come regularly */
+#define CHANCE_LOOKED_AT  0.05 /* what is likelier than a suspicion (CONFIDENCE_SUSPECT) is not looked at further */
 
 /* Who is ahead in a row, and by how much. */
 struct lead {
@@ -373,7 +376,7 @@ struct judging {
     const struct leads_table *table;
     struct lead_rows single, apart;
     struct leader leaders[2]; /* the first leads most */
-    struct slow_parts parts;
+    struct slow_parts parts;  /* none where all rows are equally long */
     double *unit;
     double *scratch; /* two values of each column */
 };
@@ -499,6 +502,14 @@ static double lead_of(struct judging *judging, const struct chances *chances, st
                      leader->column);
 }
 
+/* The chance of the rank's leads, each for itself, where they are most of all: 1 where they are not, as where ranks
+ * take turns, each of them regularly. Negative: no memory. */
+static double chance_of_most(const struct judging *judging, size_t column) {
+    const struct question question = {column, column, false, {column, column}};
+    const struct lead_sums sums = sum_of_leads(&judging->apart, &question);
+    return MOST_LEADS * sums.own < sums.all ? 1 : chance_of_sum(&judging->apart, &question);
+}
+
 /* `equal`: the same table with all rows equally long; NULL: there is none. Returns false when memory is short. */
 static bool judge_column(struct judging *judging, struct judging *equal, size_t column, struct rank_leads *out) {
     struct chances chances, of_equal = {1, 1, 1};
@@ -507,16 +518,25 @@ static bool judge_column(struct judging *judging, struct judging *equal, size_t 
         return false;
     double part = TESTS_PART * slow_parts_chance(&judging->parts, column);
     const struct chances *least = least_of(&of_equal) < least_of(&chances) ? &of_equal : &chances;
-    out->p = fmin(1, fmin(part, least_of(least)));
-    if (out->p > CHANCE_LOOKED_AT)
-        return true;
+    double p = fmin(1, fmin(part, least_of(least))), own = chance_of_most(judging, column);
+    *out = (struct rank_leads){.p = p, .slow_ratio = 1};
+    if (own < 0 || (p > CHANCE_LOOKED_AT && own > REGULAR_LOOKED_AT))
+        return own >= 0;
     if (!slow_stretches_find(judging->table, column, out))
         return false;
+    /* within a few time slices regularity is no more than one observation, either */
+    bool comes_regularly = own <= REGULAR_LOOKED_AT && out->every > judging->table->at_once;
+    double regular = comes_regularly ? TESTS_REGULAR * own * out->every_chance : 1;
+    out->p = fmin(p, regular);
+    if (out->p > CHANCE_LOOKED_AT) {
+        *out = (struct rank_leads){.p = p, .slow_ratio = 1};
+        return true;
+    }
     size_t rows = judging->single.rows;
     struct span span = {0, rows};
     if (out->phase && part < least_of(least)) /* outside, in a long warm-up say, others may have led by as much */
         span = (struct span){out->first * rows / 1000, out->last * rows / 1000};
-    out->lead_ns = lead_of(judging, least, span, column);
+    out->lead_ns = lead_of(judging, regular < p ? &(struct chances){0, 1, 1} : least, span, column);
     return true;
 }
 
@@ -527,7 +547,8 @@ static bool judging_begin(struct judging *judging, const struct leads_table *tab
     const struct lead_rows *apart = &judging->apart;
     return judging->unit && judging->scratch && single_rows(&judging->single, table, equal, judging->unit) &&
            rows_at_once(&judging->apart, &judging->single, table) &&
-           slow_parts_find(&judging->parts, apart->self, apart->places, apart->rows, apart->columns, table->level) &&
+           (equal ||
+            slow_parts_find(&judging->parts, apart->self, apart->places, apart->rows, apart->columns, table->level)) &&
            (table->columns == 2 || find_leaders(judging));
 }
 

@@ -31,9 +31,10 @@ struct rank_leads {
     size_t rows, slow_rows;
     double slow_ratio;  /* in the slow ones, its time / the others' median */
     double usual_ratio; /* the same in its median stretch, where it is slow for a part of the run of those beside it */
-    double longer_ns;   /* by how much longer a slow stretch is, on average */
+    double longer_ns;   /* by how much longer a slow stretch is, on average; of a phase the median one */
     bool phase;         /* the slow stretches are all those of a part of the run */
     uint32_t first, last; /* places in the run between which they lie, in 1/1000 */
+    double every_chance;  /* of coming as regularly by chance; 1 where they do not */
     uint32_t every;       /* most of them come so many stretches after the one before; 0: not regularly */
 };
 

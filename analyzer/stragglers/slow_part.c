@@ -30,8 +30,8 @@ static void heights_of_row(const double *self, size_t columns, bool level, doubl
         double a = sorted[self[c] <= sorted[low] ? low + 1 : low];
         double b = sorted[self[c] <= sorted[high] ? high + 1 : high];
         double median = (a + b) / 2;
-        out[c] =
-            level ? self[c] - median : (self[c] + 1e-9 * sorted[columns - 1]) / (median + 1e-9 * sorted[columns - 1]);
+        /* one more nanosecond each: a stretch without any own time is as good as equal */
+        out[c] = level ? self[c] - median : (self[c] + 1) / (median + 1);
     }
 }
 

@@ -33,9 +33,9 @@ struct slow_parts {
     double *correlations;     /* per column: how much one height resembles the next; sorted */
 };
 
-/* `self` and `places`: rows * columns; places from 0, ties share the mean place. `level`: heights are differences, for
- * values that are distances already, else logarithms of ratios. Returns false when memory is short; the caller frees
- * with slow_parts_free in every case. */
+/* `self` (ns) and `places`: rows * columns; places from 0, ties share the mean place. `level`: heights are differences,
+ * for values that are distances already and have any unit, else logarithms of ratios. Returns false when memory is
+ * short; the caller frees with slow_parts_free in every case. */
 bool slow_parts_find(struct slow_parts *parts, const double *self, const double *places, size_t rows, size_t columns,
                      bool level);
 

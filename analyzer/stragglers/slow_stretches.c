@@ -170,10 +170,21 @@ static int64_t distance_to(const struct stretches *s, size_t i, bool *near) {
     return distance;
 }
 
-/* The distance at which most of the slow rows follow each other; 0: there is none. Of a long run samples are on record:
- * from one to the next the distance is a multiple of it. */
-static uint32_t regular_distance(const struct stretches *s, int64_t *distances) {
-    size_t count = 0, equal = 0;
+/* How regularly slow rows follow each other. */
+struct regularity {
+    uint32_t every; /* the distance at which most do; 0: there is none */
+    double chance;  /* of so many equal distances where rows are slow at random: 1 without any */
+};
+
+/* As many of the distances that are on record are equal, whatever distance it is: one of all rows. */
+static double chance_of_equal(const struct stretches *s, size_t distances, size_t equal) {
+    double slow_share = (double)s->slow_count / (double)s->rows;
+    return fmin(1, (double)s->rows * binomial_tail((unsigned)distances, (unsigned)equal, slow_share));
+}
+
+/* Of a long run samples are on record: from one to the next the distance is a multiple of the usual one. */
+static struct regularity regularity_of(const struct stretches *s, int64_t *distances) {
+    size_t count = 0, equal = 0, near_equal = 0;
     bool near;
     for (size_t i = 1; i < s->slow_count; i++) {
         int64_t distance = distance_to(s, i, &near);
@@ -181,16 +192,17 @@ static uint32_t regular_distance(const struct stretches *s, int64_t *distances) 
             distances[count++] = distance;
     }
     if (s->slow_count < SLOW_MIN || count == 0)
-        return 0;
+        return (struct regularity){0, 1};
     qsort(distances, count, sizeof *distances, compare_int64);
     int64_t usual = distances[count / 2];
-    if (usual < 2)
-        return 0;
     for (size_t i = 1; i < s->slow_count; i++) {
         int64_t distance = distance_to(s, i, &near);
+        near_equal += near && distance == usual;
         equal += near ? distance == usual : distance % usual == 0;
     }
-    return 100 * equal >= (size_t)REGULAR_SHARE * (s->slow_count - 1) ? (uint32_t)usual : 0;
+    if (usual < 2 || 100 * equal < (size_t)REGULAR_SHARE * (s->slow_count - 1))
+        return (struct regularity){0, 1};
+    return (struct regularity){(uint32_t)usual, chance_of_equal(s, count, near_equal)};
 }
 
 /* Leaves of two slow stretches in a row the first: what a rank does across the end of a stretch, as in a sweep, whose
@@ -211,23 +223,35 @@ static bool join_pairs(struct stretches *s) {
 
 static bool find_distance(struct stretches *s, struct rank_leads *out) {
     int64_t *distances = malloc((s->slow_count + 1) * sizeof *distances);
+    struct regularity found = {0, 1};
     size_t single = s->slow_count;
     if (distances && !out->phase)
-        out->every = regular_distance(s, distances);
-    if (distances && !out->phase && out->every == 0 && join_pairs(s)) {
-        out->every = regular_distance(s, distances);
-        if (out->every > 0) {
+        found = regularity_of(s, distances);
+    if (distances && !out->phase && found.every == 0 && join_pairs(s)) {
+        found = regularity_of(s, distances);
+        if (found.every > 0) {
             out->slow_rows = s->slow_count;
             out->longer_ns *= (double)single / (double)s->slow_count;
         }
     }
+    out->every = found.every;
+    out->every_chance = found.chance;
     free(distances);
     return distances != NULL;
 }
 
 /* ---- all of it ----------------------------------------------------------------------------------------------- */
 
-static void describe(const struct stretches *s, struct rank_leads *out) {
+/* Of a part of the run what is usual there: others may have paused in it for longer than all that it takes more. */
+static void describe_phase(struct stretches *s, struct rank_leads *out) {
+    size_t from = (size_t)s->slow[0], count = s->slow_count;
+    out->slow_ratio = median_ratio(s, from, from + count, true);
+    for (size_t i = 0; i < count; i++)
+        s->scratch[i] = s->above[from + i];
+    out->longer_ns = median_double(s->scratch, count);
+}
+
+static void describe(struct stretches *s, struct rank_leads *out) {
     const size_t rows = s->rows, slow = s->slow_count;
     double own = 0, others = 0, slow_own = 0, slow_others = 0;
     for (size_t row = 0; row < rows; row++) {
@@ -245,6 +269,8 @@ static void describe(const struct stretches *s, struct rank_leads *out) {
     }
     out->longer_ns = (slow_own - slow_others) / (double)slow;
     out->slow_ratio = (slow_own + 1) / (slow_others + 1);
+    if (out->phase)
+        describe_phase(s, out);
     out->first = (uint32_t)(1000 * (double)s->slow[0] / (double)rows);
     out->last = (uint32_t)(1000 * (double)(s->slow[slow - 1] + 1) / (double)rows);
 }

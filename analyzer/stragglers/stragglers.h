@@ -64,6 +64,7 @@ struct straggler {
     unsigned part_begin;       /* rotating: number of a part's first collective modulo that */
     bool at_times;             /* a rank: slow in `when` only, and not in most batches */
     struct rank_leads when;
+    int64_t longer_ns;     /* at times: what all its slow stretches take longer than those of the others */
     uint32_t communicator; /* of ranks that are slow together: the one that is theirs alone, NOWHERE without */
     struct slow_link link; /* of a link; its extra_ns is that of its messages, and what the receivers waited for it.
                               dumps: the two ranks, or those of the two hosts, or of the one */

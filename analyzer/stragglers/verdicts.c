@@ -345,9 +345,9 @@ static bool make_slow_at_times(const struct verdicts *verdicts, size_t dump, str
         return false;
     straggler->at_times = true;
     straggler->when = *leads;
-    double per_stretch =
-        leads->without_peer ? leads->longer_ns * (double)leads->slow_rows / (double)leads->rows : leads->lead_ns;
-    straggler->extra_ns = ns_clamped(per_stretch * (double)stretches_of(&analysis->times[dump]));
+    double stretches = (double)stretches_of(&analysis->times[dump]);
+    straggler->longer_ns = ns_clamped(leads->longer_ns * (double)leads->slow_rows / (double)leads->rows * stretches);
+    straggler->extra_ns = leads->without_peer ? straggler->longer_ns : ns_clamped(leads->lead_ns * stretches);
     int64_t more = straggler->extra_ns;
     uint32_t among = analysis->times[dump].cut.kind == CUT_MESSAGE ? NOWHERE : analysis->class_of[dump];
     if (!leads->without_peer && may_fall_elsewhere(analysis, &analysis->times[dump]) &&

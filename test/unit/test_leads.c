@@ -460,6 +460,62 @@ static void one_of_two_slow_in_the_second_half_is_found(void **state) {
     assert_int_equal(others, 0);
 }
 
+/* Two ranks that take the same time, but for the rows listed, in which the first one takes longer. */
+static struct hand_table *pauses_of_the_first(size_t rows, const size_t *pauses, size_t count) {
+    struct hand_table *hand = make_table(1, rows, 2);
+    for (size_t i = 0; i < 2 * rows; i++)
+        hand->self_ns[i] = 10000000;
+    for (size_t i = 0; i < count; i++)
+        slow_down(hand, pauses[i], 0, 14);
+    judge(hand);
+    return hand;
+}
+
+/* Five pauses of one of two are its own with chance 2^-5; that they come at equal distances, with 107 (5 / 107)^4. */
+static void pauses_that_come_regularly_count_for_more(void **state) {
+    (void)state;
+    static const size_t regular[] = {19, 39, 59, 79, 99}, at_random[] = {13, 39, 52, 88, 97};
+    struct hand_table *hand = pauses_of_the_first(107, regular, 5);
+    assert_true(fabs(hand->found[0].p / (8.0 / 32 * 107 * pow(5.0 / 107, 4)) - 1) < 1e-6);
+    assert_int_equal(hand->found[0].every, 20);
+    assert_int_equal(sure(hand), 1);
+    free(hand);
+    hand = pauses_of_the_first(107, at_random, 5);
+    assert_true(fabs(hand->found[0].p * 32 - 1) < 1e-6);
+    assert_int_equal(sure(hand), 0);
+    free(hand);
+}
+
+/* Three pauses of one of two, 2^-3, are not looked at further, four, 2^-4, are. */
+static void four_pauses_may_come_regularly(void **state) {
+    (void)state;
+    static const size_t regular[] = {19, 39, 59, 79};
+    struct hand_table *hand = pauses_of_the_first(200, regular, 3);
+    assert_true(fabs(hand->found[0].p * 8 - 1) < 1e-6);
+    free(hand);
+    hand = pauses_of_the_first(200, regular, 4);
+    assert_true(fabs(hand->found[0].p / (8.0 / 16 * 200 * pow(4.0 / 200, 3)) - 1) < 1e-6);
+    free(hand);
+}
+
+/* Ten pauses of one of two, and those of the other, half as long, at other places: six leave it 20 of 26 parts of all
+ * leads, twelve 20 of 32. */
+static void two_thirds_of_all_leads_may_come_regularly(void **state) {
+    (void)state;
+    for (size_t others = 6; others <= 12; others += 6) {
+        struct hand_table *hand = make_table(1, 220, 2);
+        for (size_t i = 0; i < 2 * 220; i++)
+            hand->self_ns[i] = 10000000;
+        for (size_t i = 0; i < 10; i++)
+            slow_down(hand, 19 + 20 * i, 0, 21);
+        for (size_t i = 0; i < others; i++)
+            slow_down(hand, 3 + 17 * i + i % 3, 1, 11);
+        judge(hand);
+        assert_int_equal(hand->found[0].p < 1e-3, others == 6);
+        free(hand);
+    }
+}
+
 static double chance_of_a_part(const struct hand_table *hand, size_t column) {
     size_t rows = hand->table.rows, n = hand->table.columns;
     double *self = calloc(rows * n, sizeof *self), *places = calloc(rows * n, sizeof *places);
@@ -661,6 +717,9 @@ int main(void) {
         cmocka_unit_test(a_chance_counts_twice),
         cmocka_unit_test(a_chance_is_exact),
         cmocka_unit_test(long_stretches_count_as_one_each),
+        cmocka_unit_test(pauses_that_come_regularly_count_for_more),
+        cmocka_unit_test(four_pauses_may_come_regularly),
+        cmocka_unit_test(two_thirds_of_all_leads_may_come_regularly),
         cmocka_unit_test(a_part_counts_eight_times),
         cmocka_unit_test(one_of_two_slow_in_the_second_half_is_found),
         cmocka_unit_test(two_ranks_do_not_hide_each_other),
