@@ -376,7 +376,6 @@ struct judging {
     const struct leads_table *table;
     struct lead_rows single, apart;
     struct leader leaders[2]; /* the first leads most */
-    struct slow_parts parts;  /* none where all rows are equally long */
     double *unit;
     double *scratch; /* two values of each column */
 };
@@ -511,12 +510,13 @@ static double chance_of_most(const struct judging *judging, size_t column) {
 }
 
 /* `equal`: the same table with all rows equally long; NULL: there is none. Returns false when memory is short. */
-static bool judge_column(struct judging *judging, struct judging *equal, size_t column, struct rank_leads *out) {
+static bool judge_column(struct judging *judging, struct judging *equal, const struct slow_parts *parts, size_t column,
+                         struct rank_leads *out) {
     struct chances chances, of_equal = {1, 1, 1};
     if (!chances_of_leads(judging, column, 1, &chances) ||
         (equal && !chances_of_leads(equal, column, TESTS_EQUAL, &of_equal)))
         return false;
-    double part = TESTS_PART * slow_parts_chance(&judging->parts, column);
+    double part = TESTS_PART * slow_parts_chance(parts, column);
     const struct chances *least = least_of(&of_equal) < least_of(&chances) ? &of_equal : &chances;
     double p = fmin(1, fmin(part, least_of(least))), own = chance_of_most(judging, column);
     *out = (struct rank_leads){.p = p, .slow_ratio = 1};
@@ -544,12 +544,8 @@ static bool judging_begin(struct judging *judging, const struct leads_table *tab
     *judging = (struct judging){.table = table,
                                 .unit = calloc(table->columns, sizeof *judging->unit),
                                 .scratch = calloc(2 * table->columns, sizeof *judging->scratch)};
-    const struct lead_rows *apart = &judging->apart;
     return judging->unit && judging->scratch && single_rows(&judging->single, table, equal, judging->unit) &&
-           rows_at_once(&judging->apart, &judging->single, table) &&
-           (equal ||
-            slow_parts_find(&judging->parts, apart->self, apart->places, apart->rows, apart->columns, table->level)) &&
-           (table->columns == 2 || find_leaders(judging));
+           rows_at_once(&judging->apart, &judging->single, table) && (table->columns == 2 || find_leaders(judging));
 }
 
 static void judging_end(struct judging *judging) {
@@ -559,20 +555,23 @@ static void judging_end(struct judging *judging) {
         rows_free(&judging->leaders[k].single);
         rows_free(&judging->leaders[k].apart);
     }
-    slow_parts_free(&judging->parts);
     free(judging->unit);
     free(judging->scratch);
 }
 
 bool leads_judge(const struct leads_table *table, struct rank_leads *out) {
     struct judging judging, equal = {0};
+    const struct lead_rows *apart = &judging.apart;
+    struct slow_parts parts = {0};
     for (size_t c = 0; c < table->columns; c++)
         out[c] = (struct rank_leads){.p = 1, .slow_ratio = 1};
     if (table->columns < 2 || table->rows < ROWS_MIN)
         return true;
-    bool done = judging_begin(&judging, table, false) && (table->level || judging_begin(&equal, table, true));
+    bool done = judging_begin(&judging, table, false) && (table->level || judging_begin(&equal, table, true)) &&
+                slow_parts_find(&parts, apart->self, apart->places, apart->rows, apart->columns, table->level);
     for (size_t c = 0; done && c < table->columns; c++)
-        done = judge_column(&judging, table->level ? NULL : &equal, c, &out[c]);
+        done = judge_column(&judging, table->level ? NULL : &equal, &parts, c, &out[c]);
+    slow_parts_free(&parts);
     judging_end(&judging);
     judging_end(&equal);
     return done;

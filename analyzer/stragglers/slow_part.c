@@ -85,7 +85,7 @@ bool slow_parts_find(struct slow_parts *parts, const double *self, const double 
                                  .heights = calloc(columns * PIECES_MOST + 1, sizeof *parts->heights),
                                  .correlations = calloc(columns + 1, sizeof *parts->correlations)};
     size_t most = parts->pieces > 0 ? rows / parts->pieces + 1 : 0;
-    double *above = malloc((most * columns + 1) * sizeof *above);
+    double *above = calloc(most * columns + 1, sizeof *above);
     double *scratch = malloc((most + columns + 1) * sizeof *scratch);
     bool done = parts->heights && parts->correlations && above && scratch;
     for (size_t p = 0; done && p < parts->pieces; p++) {
@@ -162,7 +162,7 @@ static double chance_of_heights(const struct slow_parts *parts, const struct hei
 double slow_parts_chance(const struct slow_parts *parts, size_t column) {
     const struct height *heights = parts->heights + column * PIECES_MOST;
     size_t least = parts->pieces / PART_SHARE, starts = parts->pieces - least + 1;
-    if (parts->pieces < 2 * TIME_BATCHES_MIN)
+    if (parts->pieces < (size_t)2 * TIME_BATCHES_MIN)
         return 1;
     struct part part = highest_part(heights, parts->pieces, least);
     if (part.height <= 0)
