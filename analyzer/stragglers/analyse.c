@@ -395,25 +395,6 @@ static size_t leave_out_idle(const struct straggler_analysis *analysis, size_t *
     return left;
 }
 
-/* Of two ranks the one that works less may well be the healthy one; unless, in most batches, it does next to nothing,
- * as the master of a single worker. Its column; NOWHERE: they do the same work. */
-static size_t idle_of_two(const struct time_batches *batches) {
-    size_t idle[2] = {0};
-    for (size_t b = 0; batches->dump_count == 2 && b < batches->count; b++) {
-        const int64_t *self = batches->self_ns + 2 * b;
-        idle[0] += self[0] < self[1] / VERDICT_SHARE;
-        idle[1] += self[1] < self[0] / VERDICT_SHARE;
-    }
-    return 2 * idle[0] > batches->count ? 0 : 2 * idle[1] > batches->count ? 1 : NOWHERE;
-}
-
-/* Two ranks that do different work: who works all the while has no peer, and whoever usually does next to nothing can
- * only be slow at times, as a master that writes checkpoints. */
-static bool judge_unlike(struct straggler_analysis *analysis, const struct time_batches *batches, size_t idle) {
-    analysis->unlike = true;
-    return verdicts_judge_unlike(analysis, batches, idle);
-}
-
 static bool judge_columns(struct straggler_analysis *analysis, const struct time_batches *batches,
                           const struct rank_classes *classes) {
     struct significance *verdicts = calloc(batches->dump_count, sizeof *verdicts);
@@ -487,11 +468,11 @@ static bool judge_comparison_groups(struct straggler_analysis *analysis, struct 
         if (!rank_classes_find(&classes[c], analysis->profiles, analysis->comparison_groups.cuts, analysis->directory,
                                whole, &batches[c]))
             return false;
-        size_t idle = by_messages ? idle_of_two(&batches[c]) : NOWHERE;
-        bool done = idle != NOWHERE ? judge_unlike(analysis, &batches[c], idle)
-                                    : judge_alike(analysis, &batches[c], &classes[c]);
-        if (!done)
+        bool unlike = false;
+        if ((by_messages && !verdicts_judge_unlike(analysis, &batches[c], &unlike)) ||
+            (!unlike && !judge_alike(analysis, &batches[c], &classes[c])))
             return false;
+        analysis->unlike |= unlike;
         for (size_t i = 0; i < batches[c].dump_count; i++) {
             analysis->class_of[batches[c].dumps[i]] = all_classes + classes[c].class_of[i];
             analysis->stage_of[batches[c].dumps[i]] = classes[c].stage_of[i];

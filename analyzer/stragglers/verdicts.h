@@ -39,9 +39,10 @@ bool verdicts_name_comparison_group(struct verdicts *verdicts, const struct rank
                                     struct time_batches *batches);
 /* That ranks of verdicts->batches take turns, after those that are slow for themselves are named. */
 bool verdicts_name_rotating(struct verdicts *verdicts, const struct rank_classes *classes);
-/* The same of two ranks that do different work, for one of them alone: each stretch by how far it is from what is usual
- * for the rank. */
-bool verdicts_judge_unlike(struct straggler_analysis *analysis, const struct time_batches *batches, size_t column);
+/* *unlike: two ranks do different work, for in most stretches one of them does next to nothing. Neither has a peer
+ * then: who works all the while cannot be judged, and the other one, as a master that writes checkpoints, only by how
+ * far each of its stretches is from what is usual for it, into analysis->leads. */
+bool verdicts_judge_unlike(struct straggler_analysis *analysis, const struct time_batches *batches, bool *unlike);
 /* Whose the leads of the comparison group's stretches are, into analysis->leads. */
 bool verdicts_judge_leads(struct straggler_analysis *analysis, const struct rank_classes *classes,
                           const struct time_batches *batches);

@@ -31,17 +31,26 @@ static uint32_t stretches_at_once(const struct straggler_analysis *analysis, con
     return (uint32_t)fmax(1, fmin(ceil(held), UINT32_MAX));
 }
 
+static bool make_rows(const struct straggler_analysis *analysis, const struct time_batches *batches,
+                      struct leads_input *input, struct sampled_rows *rows) {
+    for (size_t i = 0; i < input->count; i++)
+        input->samples[i] = &analysis->times[batches->dumps[input->columns[i]]].sampled;
+    return sampled_rows_make(rows, input->samples, input->count);
+}
+
+static bool judge_rows(const struct straggler_analysis *analysis, const struct sampled_rows *rows,
+                       struct leads_input *input, bool level) {
+    const struct leads_table table = {rows->rows,    input->count, rows->self_ns,
+                                      rows->numbers, level,        stretches_at_once(analysis, rows)};
+    return leads_judge(&table, input->found);
+}
+
 static bool judge_list(struct straggler_analysis *analysis, const struct time_batches *batches,
                        struct leads_input *input, bool level) {
     struct sampled_rows rows = {0};
     if (input->count < 2)
         return true;
-    for (size_t i = 0; i < input->count; i++)
-        input->samples[i] = &analysis->times[batches->dumps[input->columns[i]]].sampled;
-    bool done = sampled_rows_make(&rows, input->samples, input->count);
-    const struct leads_table table = {rows.rows,    input->count, rows.self_ns,
-                                      rows.numbers, level,        stretches_at_once(analysis, &rows)};
-    done = done && leads_judge(&table, input->found);
+    bool done = make_rows(analysis, batches, input, &rows) && judge_rows(analysis, &rows, input, level);
     sampled_rows_free(&rows);
     return done;
 }
@@ -88,16 +97,36 @@ static void leads_input_free(struct leads_input *input) {
     free(input->found);
 }
 
-bool verdicts_judge_unlike(struct straggler_analysis *analysis, const struct time_batches *batches, size_t column) {
+/* Of two ranks the one that works less may well be the healthy one; unless, in most stretches, it does next to nothing,
+ * as the master of a single worker. Its column; NOWHERE: they do the same work. */
+static size_t idle_of_two(const struct sampled_rows *rows) {
+    size_t idle[2] = {0};
+    for (size_t row = 0; row < rows->rows; row++) {
+        const int64_t *self = rows->self_ns + 2 * row;
+        idle[0] += self[0] < self[1] / VERDICT_SHARE;
+        idle[1] += self[1] < self[0] / VERDICT_SHARE;
+    }
+    return 2 * idle[0] > rows->rows ? 0 : 2 * idle[1] > rows->rows ? 1 : NOWHERE;
+}
+
+bool verdicts_judge_unlike(struct straggler_analysis *analysis, const struct time_batches *batches, bool *unlike) {
     struct leads_input input;
+    struct sampled_rows rows = {0};
     bool done = leads_input_init(&input, batches);
     for (size_t i = 0; done && i < batches->dump_count; i++)
         input.columns[input.count++] = i;
-    done = done && judge_list(analysis, batches, &input, true);
-    if (done) {
-        analysis->leads[batches->dumps[column]] = input.found[column];
-        analysis->leads[batches->dumps[column]].without_peer = true;
+    size_t idle = NOWHERE;
+    if (done && input.count == 2) {
+        done = make_rows(analysis, batches, &input, &rows);
+        idle = done ? idle_of_two(&rows) : NOWHERE;
     }
+    *unlike = idle != NOWHERE;
+    if (*unlike) {
+        done = judge_rows(analysis, &rows, &input, true);
+        analysis->leads[batches->dumps[idle]] = input.found[idle];
+        analysis->leads[batches->dumps[idle]].without_peer = true;
+    }
+    sampled_rows_free(&rows);
     leads_input_free(&input);
     return done;
 }
