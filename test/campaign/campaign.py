@@ -140,12 +140,16 @@ class Bench:
         standing = "disturbed" if disturbed > DISTURBED else "counted"
         if clocks.victims and cost < WORTH:
             standing = "too cheap"
+        seconds = report["job"]["wall_seconds"]
+        promised = verdict.without_frame(verdict.promised(report, clocks.victims), seconds,
+                                         max(0.0, seconds - clocks.wall_seconds))
         first, slowed, crowded = clocks.totals[0], clocks.slowed(WORTH), entry["crowd"] == "oversubscribed"
-        entry.update(victims=clocks.victims, slowed=slowed, noise=first["noise"], trait=first["trait"],
+        guilty = clocks.guilty(WORTH)
+        entry.update(guilty=guilty, victims=clocks.victims, slowed=slowed, noise=first["noise"], trait=first["trait"],
                      cost=round(cost, 4), disturbed=round(disturbed, 4), drawn=round(clocks.drawn(), 4), standing=standing,
                      accused=sorted(verdict.accused(report, crowded), key=str),
-                     outcome=verdict.judge(report, clocks.victims, slowed, crowded),
-                     promised=verdict.promised(report, clocks.victims))
+                     outcome=verdict.judge(report, guilty, clocks.victims + slowed, crowded),
+                     promised=promised)
 
     def keep(self, entry, scratch):
         name = f"{entry['number']:04d}-{entry['fault']}-{entry['kind']}-{entry['mpi']}-{entry['ranks']}"

@@ -66,10 +66,19 @@ class Clocks:
         return self.excess({total["rank"]: total["planned_seconds"] for total in self.totals
                             if total["planned_seconds"] > 0})
 
-    def cost(self):
-        """Share of the time that the fault cost, by the ranks' clocks and the order in which they need each other."""
+    def cost(self, of=None):
+        """Share of the time that the fault cost, or what it was of these ranks alone, by the ranks' clocks and the order
+        in which they need each other."""
+        of = self.victims if of is None else of
+        mended = [[(step, base, 0.0) for step, base, _ in parts] if rank in of else parts
+                  for rank, parts in enumerate(self.computed)]
         with_fault = duration(self.kind, self.fault, self.computed, 1)
-        return 1 - duration(self.kind, self.fault, self.computed, 0) / with_fault if with_fault > 0 else 0.0
+        return 1 - duration(self.kind, self.fault, mended, 1) / with_fault if with_fault > 0 else 0.0
+
+    def guilty(self, worth):
+        """Victims of the plan that cost the job something, each mended alone; all where none does, but all together.
+        Who is slow, but always behind somebody slower, costs nothing: nobody has to name it."""
+        return [rank for rank in self.victims if self.cost([rank]) >= worth] or self.victims
 
 
 def duration(kind, fault, computed, share):

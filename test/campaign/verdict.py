@@ -22,10 +22,10 @@ def accused(report, crowded=False):
     return blamed
 
 
-def judge(report, victims, slowed=(), crowded=False):
-    """`slowed`: by the ranks' own clocks the machine made them slower: right both with them and without."""
-    blamed, guilty = accused(report, crowded), set(victims)
-    if guilty <= blamed <= guilty | set(slowed):
+def judge(report, guilty, others=(), crowded=False):
+    """`others`: slow by their own clocks, too, by the machine or behind somebody slower: right with them and without."""
+    blamed, guilty = accused(report, crowded), set(guilty)
+    if guilty <= blamed <= guilty | set(others):
         return EXACT
     if not blamed:
         return MISSED
@@ -39,6 +39,13 @@ def promised(report, victims):
     gains = [entry["what_if_speedup"] for entry in report["stragglers"]
              if entry["kind"] == "rank" and entry["confidence"] >= NAMED_FROM and entry["rank"] in victims]
     return gains[0] if gains else None
+
+
+def without_frame(gain, seconds, frame):
+    """The gain of a part of a job, of that of all of it: `frame` seconds of these, as Init and Finalize, stay."""
+    if gain is None or seconds / gain <= frame:
+        return None
+    return (seconds - frame) / (seconds / gain - frame)
 
 
 def at_least(count, of, share):

@@ -72,6 +72,14 @@ def test_the_promise_is_that_of_the_guilty_rank_or_of_all_named():
     assert verdict.promised(both, [1]) is None
 
 
+def test_init_and_finalize_are_not_mended():
+    # 3 of 10 s are Init and Finalize: 1.25 times as fast in all takes 5 s of the 7
+    assert verdict.without_frame(1.25, 10, 3) == pytest.approx(7 / 5)
+    assert verdict.without_frame(1.25, 10, 0) == pytest.approx(1.25)
+    assert verdict.without_frame(4, 10, 3) is None
+    assert verdict.without_frame(None, 10, 3) is None
+
+
 def computed(*ranks):
     """(base, extra) of every computation of every rank."""
     return [[(step, *pair) for step, pair in enumerate(rank)] for rank in ranks]
@@ -144,6 +152,14 @@ def test_clocks_tell_cost_and_disturbance(tmp_path):
     assert write_clocks(tmp_path / "null", [(10, 0), (10, 0), (10, 0)], []).disturbed() == 0
 
 
+def test_who_is_hidden_behind_a_slower_one_costs_nothing(tmp_path):
+    hidden = write_clocks(tmp_path / "hidden", [(10, 0), (10, 10), (10, 5)], [1, 2])
+    assert hidden.guilty(0.01) == [1]
+    assert hidden.cost([1]) == pytest.approx(1 - 15 / 20) and hidden.cost() == pytest.approx(1 - 10 / 20)
+    # neither gains the job anything alone
+    assert write_clocks(tmp_path / "alike", [(10, 0), (10, 10), (10, 10)], [1, 2]).guilty(0.01) == [1, 2]
+
+
 def test_clocks_tell_whom_the_machine_slowed_down(tmp_path):
     assert write_clocks(tmp_path / "much", [(10, 0), (10, 10), (11, 0), (10, 0)], [1]).slowed(0.01) == []
     assert write_clocks(tmp_path / "alone", [(10, 0), (10.2, 0), (10, 0)], []).slowed(0.01) == [1]
@@ -181,15 +197,16 @@ def record(number, outcome, standing, **more):
 
 
 def test_the_table_counts_what_is_counted_and_shows_the_rest_apart():
-    records = [record(0, "exact", "counted", promised=1.2, mended=[1.2, 1.21, 1.22]),
-               record(1, "exact", "counted", promised=1.4, mended=[1.2, 1.21, 1.22]),
-               record(2, "exact", "counted", promised=1.4, mended=[1.1, 1.21, 1.3]),
+    records = [record(0, "exact", "counted", promised=1.2, cost=0.2, mended=[1.2, 1.21, 1.22]),
+               record(1, "exact", "counted", promised=1.4, cost=0.3, mended=[1.2, 1.21, 1.22]),
+               record(2, "exact", "counted", promised=1.4, cost=0.3, mended=[1.1, 1.21, 1.3]),
                record(3, "missed", "counted"), record(4, "missed", "too cheap"), record(5, "wrong name", "disturbed"),
                record(6, "wrong name", "counted", fault="none", trait="plain"),
                record(7, "exact", "disturbed", fault="none", trait="plain"),
                record(8, "exact", "counted", fault="none", trait="warm-up", slowed=[0], accused=[0]), record(9, "failed", "failed")]
     text = table.document(records, {"one per core": 2}, "OUT", 60, 2)
     assert "| rare | 4 | 3 | 0 | 0 | 1 | 75.0 % (19.4 to 99.4) | 0 of 1 | 0 of 1 | 1 |" in text
+    assert "| rare | 3 | 3 | -2.0 % | -4.0 % | 100.0 % (29.2 to 100.0) |" in text
     assert "| rare | 3 | 2 | 1 | +15.7 % | 50.0 % (1.3 to 98.7) |" in text
     assert "| all counted | 2 | 1 | 50.0 % (1.3 to 98.7) |" in text
     assert "| apart: something else had 5 % of a rank's time, or of the processors | 1 | 0 | 0.0 % (0.0 to 97.5) |" in text
