@@ -250,6 +250,7 @@ struct question {
     size_t column, partner; /* what either of them has; of a single rank the same twice */
     bool shared;            /* what it leads by together with any other one, not what it leads by alone */
     struct left_out out;    /* where it is measured how much rows resemble each other */
+    bool exact;             /* not its bound alone: of a rank that nothing of the table chose */
 };
 
 /* By chance a rank has an equal part of the leads, two have twice that, and so has whoever is one of the two slowest.
@@ -345,7 +346,7 @@ static double exact_chance(const struct lead_rows *rows, const struct question *
 
 static double chance_of_sum(const struct lead_rows *rows, const struct question *question) {
     double bound = chernoff_bound(rows, question);
-    return bound > BOUND_LOOKED_AT ? bound : exact_chance(rows, question);
+    return !question->exact || bound > BOUND_LOOKED_AT ? bound : exact_chance(rows, question);
 }
 
 /* The chance that the leads asked about sum to as much. Of rows that resemble each other as many as count as one, and
@@ -432,12 +433,12 @@ static struct leader *leader_beside(struct judging *judging, size_t column) {
 static double chance_beside(struct judging *judging, size_t column) {
     struct leader *leader = leader_beside(judging, column);
     size_t own = column - (column > leader->column), others = judging->apart.columns - 1;
-    const struct question of_own = {own, own, false, {own, own}};
+    const struct question of_own = {own, own, false, {own, own}, false};
     double alone =
         chance_of(&leader->apart, &of_own, judging->scratch); /* first: most ranks lead in few rows, if any */
     if (alone < 0 || alone > CHANCE_LOOKED_AT)
         return alone;
-    const struct question of_both = {column, leader->column, false, {column, column}};
+    const struct question of_both = {column, leader->column, false, {column, column}, false};
     double both = chance_of(&judging->apart, &of_both, judging->scratch);
     return both < 0 ? both : fmin(1, fmax(alone, both > CHANCE_LOOKED_AT ? both : both * (double)others));
 }
@@ -462,7 +463,7 @@ static double mean_lead(const struct judging *judging, const struct lead_rows *r
 static double chance_shared(struct judging *judging, size_t column) {
     size_t columns = judging->single.columns;
     size_t other = columns > 4 ? leader_beside(judging, column)->column : column; /* three remain to be measured on */
-    const struct question question = {column, column, true, {column, other}};
+    const struct question question = {column, column, true, {column, other}, false};
     return columns > 2 ? chance_of(&judging->apart, &question, judging->scratch) : 1;
 }
 
@@ -474,11 +475,11 @@ struct chances {
 };
 
 static bool chances_of_leads(struct judging *judging, size_t column, unsigned tests, struct chances *out) {
-    *out = (struct chances){
-        .alone =
-            chance_of(&judging->apart, &(struct question){column, column, false, {column, column}}, judging->scratch),
-        .beside = judging->single.columns > 2 ? chance_beside(judging, column) : 1,
-        .shared = chance_shared(judging, column)};
+    *out = (struct chances){.alone = chance_of(&judging->apart,
+                                               &(struct question){column, column, false, {column, column}, true},
+                                               judging->scratch),
+                            .beside = judging->single.columns > 2 ? chance_beside(judging, column) : 1,
+                            .shared = chance_shared(judging, column)};
     bool done = out->alone >= 0 && out->beside >= 0 && out->shared >= 0;
     out->alone *= tests;
     out->beside *= tests * TESTS_BESIDE;
@@ -504,7 +505,7 @@ static double lead_of(struct judging *judging, const struct chances *chances, st
 /* The chance of the rank's leads, each for itself, where they are most of all: 1 where they are not, as where ranks
  * take turns, each of them regularly. Negative: no memory. */
 static double chance_of_most(const struct judging *judging, size_t column) {
-    const struct question question = {column, column, false, {column, column}};
+    const struct question question = {column, column, false, {column, column}, true};
     const struct lead_sums sums = sum_of_leads(&judging->apart, &question);
     return MOST_LEADS * sums.own < sums.all ? 1 : chance_of_sum(&judging->apart, &question);
 }
@@ -536,7 +537,11 @@ static bool judge_column(struct judging *judging, struct judging *equal, const s
     struct span span = {0, rows};
     if (out->phase && part < least_of(least)) /* outside, in a long warm-up say, others may have led by as much */
         span = (struct span){out->first * rows / 1000, out->last * rows / 1000};
-    out->lead_ns = lead_of(judging, regular < p ? &(struct chances){0, 1, 1} : least, span, column);
+    out->lead_ns = lead_of(judging, least, span, column);
+    if (regular < p)
+        out->lead_ns = fmax(out->lead_ns, lead_of(judging, &(struct chances){0, 1, 1}, span, column));
+    if (least->shared <= CHANCE_LOOKED_AT) /* of two that are slow at once one leads the other by chance alone */
+        out->lead_ns = fmax(out->lead_ns, lead_of(judging, &(struct chances){1, 1, 0}, span, column));
     return true;
 }
 
