@@ -182,8 +182,12 @@ static void say_costlier(struct findings *findings, const struct straggler_analy
     char who[LIST_TEXT];
     size_t count = 0, *dumps = named->kind == STRAGGLER_RANK ? find_costlier(analysis, named, &count) : NULL;
     findings->no_memory |= named->kind == STRAGGLER_RANK && !dumps;
-    if (count > 0) {
+    if (count > 0)
         say_dumps(who, sizeof who, analysis->clock, dumps, count);
+    if (count > 0 && named->at_times && named->when.without_peer) {
+        snprintf(text, size, " More waits go back to %s, which does other work and has no peer to be compared with.",
+                 who);
+    } else if (count > 0) {
         snprintf(text, size, " More waits go back to %s, which %s not slower than %s peers beyond chance.", who,
                  count > 1 ? "are" : "is", count > 1 ? "their" : "its");
     }

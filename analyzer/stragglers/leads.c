@@ -10,16 +10,19 @@
 #include "analyzer/stragglers/slow_stretches.h"
 
 enum {
-    ROWS_MIN = 16,     /* as of turns: two for each of TIME_BATCHES_MIN batches */
-    PARTS = 8,         /* of the run, whose means are compared: TIME_BATCHES_MIN */
-    TESTS = 2,         /* this one, and that of significance.h */
-    TESTS_BESIDE = 2,  /* of its leads over all, and over all but one */
-    TESTS_SHARED = 4,  /* ... and of what it leads by together with one other: Bonferroni once more */
-    TESTS_EQUAL = 2,   /* each of these with all stretches as long as they are, and with all equally long */
-    TESTS_PART = 8,    /* ... and of its places in a part of the run */
-    TESTS_REGULAR = 8, /* ... and of both that they are its own and that they come regularly */
-    HALVINGS = 50,     /* of an interval, until the bound is as low as it gets */
-    GRID = 4096,       /* steps of all leads together: what a lead is rounded by is less than noise */
+    ROWS_MIN = 16,      /* as of turns: two for each of TIME_BATCHES_MIN batches */
+    PARTS = 8,          /* of the run, whose means are compared: TIME_BATCHES_MIN */
+    TESTS = 2,          /* this one, and that of significance.h */
+    TESTS_BESIDE = 2,   /* of its leads over all, and over all but one */
+    TESTS_SHARED = 4,   /* ... and of what it leads by together with one other: Bonferroni once more */
+    TESTS_EQUAL = 2,    /* each of these with all stretches as long as they are, and with all equally long */
+    TESTS_PART = 8,     /* ... and of its places in a part of the run */
+    TESTS_REGULAR = 8,  /* ... and of both that they are its own and that they come regularly */
+    ADDED_KEPT = 4,     /* widths of rows added up: most ranks ask for the same one or two */
+    ALIKE_COLUMNS = 64, /* so many ranks tell how much rows resemble each other as well as all of them */
+    HALVINGS = 50,      /* of an interval, until the bound is as low as it gets */
+    EFFECTIVE_PART = 2, /* of the stretches */
+    GRID = 4096,        /* steps of all leads together: what a lead is rounded by is less than noise */
 };
 #define ALIKE_LEAST       1.5  /* of eight means: what independent rows show in one of eight cases is not added up */
 #define BOUND_LOOKED_AT   0.2  /* the bound is at most about four times what the chance is, there */
@@ -37,11 +40,13 @@ struct lead {
 struct lead_rows {
     size_t rows, columns;
     double *self;
-    double *places;          /* of each value in its row, from 0; ties share the mean place */
-    struct lead *leads;      /* of the slowest, over the second */
-    struct lead *shared;     /* of the two slowest, over the third; without three columns 0 */
-    struct lead_rows *added; /* the same with `added_width` of them as one, where those were asked for */
-    size_t added_width;
+    double *places;      /* of each value in its row, from 0; ties share the mean place */
+    struct lead *leads;  /* of the slowest, over the second */
+    struct lead *shared; /* of the two slowest, over the third; without three columns 0 */
+    struct added_rows {
+        struct lead_rows *rows; /* the same with `width` of them as one; NULL: not asked for */
+        size_t width;
+    } added[ADDED_KEPT]; /* by width, modulo how many are kept */
 };
 
 static bool rows_init(struct lead_rows *rows, size_t count, size_t columns) {
@@ -61,14 +66,16 @@ static void free_values(struct lead_rows *rows) {
     free(rows->shared);
 }
 
-static void drop_added(struct lead_rows *rows) {
-    if (rows->added)
-        free_values(rows->added);
-    free(rows->added);
+static void drop_added(struct added_rows *added) {
+    if (added->rows)
+        free_values(added->rows);
+    free(added->rows);
+    *added = (struct added_rows){0};
 }
 
 static void rows_free(struct lead_rows *rows) {
-    drop_added(rows);
+    for (size_t i = 0; i < ADDED_KEPT; i++)
+        drop_added(&rows->added[i]);
     free_values(rows);
 }
 
@@ -174,7 +181,7 @@ static bool rows_at_once(struct lead_rows *rows, const struct lead_rows *single,
 }
 
 /* `width` rows become one; what is left over at the end is left out. */
-static bool added_rows(struct lead_rows *rows, const struct lead_rows *single, size_t width) {
+static bool add_rows(struct lead_rows *rows, const struct lead_rows *single, size_t width) {
     size_t n = single->columns;
     if (!rows_init(rows, single->rows / width, n))
         return false;
@@ -186,14 +193,16 @@ static bool added_rows(struct lead_rows *rows, const struct lead_rows *single, s
 
 /* The same for whoever asks: most ranks ask for the same width. NULL: no memory. */
 static const struct lead_rows *rows_of_width(struct lead_rows *rows, size_t width) {
-    if (rows->added && rows->added_width == width)
-        return rows->added;
-    struct lead_rows *added = calloc(1, sizeof *added);
-    bool done = added && added_rows(added, rows, width);
-    drop_added(rows);
-    rows->added = added;
-    rows->added_width = done ? width : 0;
-    return done ? added : NULL;
+    struct added_rows *added = &rows->added[width % ADDED_KEPT];
+    if (added->rows && added->width == width)
+        return added->rows;
+    drop_added(added);
+    *added = (struct added_rows){calloc(1, sizeof *added->rows), width};
+    if (!added->rows || !add_rows(added->rows, rows, width)) {
+        drop_added(added);
+        return NULL;
+    }
+    return added->rows;
 }
 
 /* ---- rows that resemble each other --------------------------------------------------------------------------- */
@@ -233,9 +242,9 @@ static double column_alike(const struct lead_rows *rows, size_t column, struct l
  * where two others remain; where another slow rank is left out too, the mean over the others, for none is left that
  * would spoil it. `scratch` has room for all columns. */
 static double rows_alike(const struct lead_rows *rows, struct left_out judged, double *scratch) {
-    size_t count = 0;
+    size_t count = 0, step = 1 + (rows->columns - 1) / ALIKE_COLUMNS;
     double sum = 0;
-    for (size_t c = 0; c < rows->columns; c++)
+    for (size_t c = 0; c < rows->columns; c += step)
         if (c != judged.a && c != judged.b) {
             scratch[count] = column_alike(rows, c, rows->columns > 2 ? judged : (struct left_out){c, c});
             sum += scratch[count++];
@@ -349,11 +358,17 @@ static double chance_of_sum(const struct lead_rows *rows, const struct question 
     return !question->exact || bound > BOUND_LOOKED_AT ? bound : exact_chance(rows, question);
 }
 
+/* What is likelier is not looked at further. Corrected for testing all ranks, a chance comes out as if it were as many
+ * times larger as there are more ranks than such that lead at all, of which each row has two at most. */
+static double looked_at(const struct lead_rows *rows) {
+    return CHANCE_LOOKED_AT * fmin(1, 2 * (double)rows->rows / (double)rows->columns);
+}
+
 /* The chance that the leads asked about sum to as much. Of rows that resemble each other as many as count as one, and
  * one more, are added up first. Negative: no memory. */
 static double chance_of(struct lead_rows *apart, const struct question *question, double *scratch) {
     double chance = chance_of_sum(apart, question);
-    if (chance < 0 || chance > CHANCE_LOOKED_AT)
+    if (chance < 0 || chance > looked_at(apart))
         return chance;
     double alike = rows_alike(apart, question->out, scratch);
     size_t width = alike >= ALIKE_LEAST ? (size_t)ceil(alike) + 1 : 1;
@@ -436,7 +451,7 @@ static double chance_beside(struct judging *judging, size_t column) {
     const struct question of_own = {own, own, false, {own, own}, false};
     double alone =
         chance_of(&leader->apart, &of_own, judging->scratch); /* first: most ranks lead in few rows, if any */
-    if (alone < 0 || alone > CHANCE_LOOKED_AT)
+    if (alone < 0 || alone > looked_at(&leader->apart))
         return alone;
     const struct question of_both = {column, leader->column, false, {column, column}, false};
     double both = chance_of(&judging->apart, &of_both, judging->scratch);
@@ -521,7 +536,7 @@ static bool judge_column(struct judging *judging, struct judging *equal, const s
     const struct chances *least = least_of(&of_equal) < least_of(&chances) ? &of_equal : &chances;
     double p = fmin(1, fmin(part, least_of(least))), own = chance_of_most(judging, column);
     *out = (struct rank_leads){.p = p, .slow_ratio = 1};
-    if (own < 0 || (p > CHANCE_LOOKED_AT && own > REGULAR_LOOKED_AT))
+    if (own < 0 || (p > looked_at(&judging->apart) && own > REGULAR_LOOKED_AT))
         return own >= 0;
     if (!slow_stretches_find(judging->table, column, out))
         return false;
@@ -529,7 +544,7 @@ static bool judge_column(struct judging *judging, struct judging *equal, const s
     bool comes_regularly = own <= REGULAR_LOOKED_AT && out->every > judging->table->at_once;
     double regular = comes_regularly ? TESTS_REGULAR * own * out->every_chance : 1;
     out->p = fmin(p, regular);
-    if (out->p > CHANCE_LOOKED_AT) {
+    if (out->p > looked_at(&judging->apart)) {
         *out = (struct rank_leads){.p = p, .slow_ratio = 1};
         return true;
     }
@@ -564,6 +579,20 @@ static void judging_end(struct judging *judging) {
     free(judging->scratch);
 }
 
+/* Whether so few stretches take most of the time that the others hardly count beside them: by Kish's effective number,
+ * fewer than half. Else making all equally long changes little. */
+static bool few_are_most(const struct leads_table *table) {
+    double sum = 0, squares = 0;
+    for (size_t row = 0; row < table->rows; row++) {
+        double length = 0;
+        for (size_t c = 0; c < table->columns; c++)
+            length += (double)table->self_ns[row * table->columns + c];
+        sum += length;
+        squares += length * length;
+    }
+    return EFFECTIVE_PART * sum * sum < (double)table->rows * squares;
+}
+
 bool leads_judge(const struct leads_table *table, struct rank_leads *out) {
     struct judging judging, equal = {0};
     const struct lead_rows *apart = &judging.apart;
@@ -572,10 +601,11 @@ bool leads_judge(const struct leads_table *table, struct rank_leads *out) {
         out[c] = (struct rank_leads){.p = 1, .slow_ratio = 1};
     if (table->columns < 2 || table->rows < ROWS_MIN)
         return true;
-    bool done = judging_begin(&judging, table, false) && (table->level || judging_begin(&equal, table, true)) &&
+    bool use_equal = !table->level && few_are_most(table);
+    bool done = judging_begin(&judging, table, false) && (!use_equal || judging_begin(&equal, table, true)) &&
                 slow_parts_find(&parts, apart->self, apart->places, apart->rows, apart->columns, table->level);
     for (size_t c = 0; done && c < table->columns; c++)
-        done = judge_column(&judging, table->level ? NULL : &equal, &parts, c, &out[c]);
+        done = judge_column(&judging, use_equal ? &equal : NULL, &parts, c, &out[c]);
     slow_parts_free(&parts);
     judging_end(&judging);
     judging_end(&equal);

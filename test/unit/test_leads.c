@@ -516,6 +516,22 @@ static void two_thirds_of_all_leads_may_come_regularly(void **state) {
     }
 }
 
+/* The first of two is ahead in 14 of 16 rows, and not in two that are `times` as long: three times leaves 12.5
+ * effective ones, more than half of them, six times 7.9. */
+static void stretches_are_made_equal_where_few_are_most(void **state) {
+    (void)state;
+    static const struct {
+        int64_t times;
+        bool equal; /* both tests */
+    } cases[] = {{3, false}, {6, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hand_table *hand = fourteen_of_sixteen((cases[i].times - 1) * 10000000);
+        /* of absolute leads those two are too much */
+        assert_int_equal(hand->found[0].p < 0.01, cases[i].equal);
+        free(hand);
+    }
+}
+
 static double chance_of_a_part(const struct hand_table *hand, size_t column) {
     size_t rows = hand->table.rows, n = hand->table.columns;
     double *self = calloc(rows * n, sizeof *self), *places = calloc(rows * n, sizeof *places);
@@ -720,6 +736,7 @@ int main(void) {
         cmocka_unit_test(pauses_that_come_regularly_count_for_more),
         cmocka_unit_test(four_pauses_may_come_regularly),
         cmocka_unit_test(two_thirds_of_all_leads_may_come_regularly),
+        cmocka_unit_test(stretches_are_made_equal_where_few_are_most),
         cmocka_unit_test(a_part_counts_eight_times),
         cmocka_unit_test(one_of_two_slow_in_the_second_half_is_found),
         cmocka_unit_test(two_ranks_do_not_hide_each_other),

@@ -124,6 +124,7 @@ static unsigned named(const struct demand *demand, bool *compared) {
         for (size_t d = 0; d < analysis.stragglers[i].dump_count; d++)
             ranks |= 1u << analysis.stragglers[i].dumps[d];
     *compared = analysis.ranks[0].ratio > 0 && analysis.ranks[1].ratio > 0;
+    assert_true(analysis.judgement == (demand->ranks == 2 && !*compared ? JUDGED_UNLIKE : JUDGED));
     straggler_analysis_free(&analysis);
     hand_job_free(&desk.job);
     return ranks;
