@@ -18,7 +18,7 @@
 #include "analyzer/waits/delay_costs.h"
 #include "analyzer/stragglers/comparison_groups.h"
 #include "analyzer/stragglers/efficiencies.h"
-#include "analyzer/stragglers/leads.h"
+#include "analyzer/leads/leads.h"
 #include "analyzer/links/group_links.h"
 #include "analyzer/waits/launches.h"
 #include "analyzer/links/links.h"

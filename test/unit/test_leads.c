@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "analyzer/base/significance.h"
-#include "analyzer/stragglers/leads.h"
-#include "analyzer/stragglers/slow_part.h"
+#include "analyzer/leads/leads.h"
+#include "analyzer/leads/slow_part.h"
 #include "analyzer/stragglers/verdicts.h"
 #include "test/scenes/scene.h"
 
@@ -402,13 +402,14 @@ static void a_chance_counts_twice(void **state) {
     }
 }
 
-/* Two ranks, 16 stretches: the first is ahead by as much in all but two. `long_ns` is what those two take besides. */
-static struct hand_table *fourteen_of_sixteen(int64_t long_ns) {
-    struct hand_table *hand = make_table(1, 16, 2);
-    for (size_t row = 0; row < 16; row++) {
-        bool other = row == 4 || row == 11;
-        hand->self_ns[2 * row + other] = 20000000 + 2 * other * long_ns;
-        hand->self_ns[2 * row + !other] = 10000000 + other * long_ns;
+/* Two ranks: of 16 stretches the first is ahead by as much in all but two, and of `long_rows` more, which take `times`
+ * as long, in none. */
+static struct hand_table *fourteen_of_sixteen(size_t long_rows, int64_t times) {
+    struct hand_table *hand = make_table(1, 16 + long_rows, 2);
+    for (size_t row = 0; row < hand->table.rows; row++) {
+        bool is_long = row >= 16, other = row == 4 || row == 11 || is_long;
+        hand->self_ns[2 * row + other] = 20000000 * (is_long ? times : 1);
+        hand->self_ns[2 * row + !other] = 10000000 * (is_long ? times : 1);
     }
     judge(hand);
     return hand;
@@ -417,17 +418,99 @@ static struct hand_table *fourteen_of_sixteen(int64_t long_ns) {
 /* 14 or more of 16, each with chance 1/2: (1 + 16 + 120) / 2^16, where Chernoff's bound is three times that. */
 static void a_chance_is_exact(void **state) {
     (void)state;
-    struct hand_table *hand = fourteen_of_sixteen(0);
+    struct hand_table *hand = fourteen_of_sixteen(0, 1);
     assert_true(fabs(hand->found[0].p / (137.0 / 65536) - 1) < 1e-6);
     free(hand);
 }
 
-/* Two stretches that are a hundred times as long, as of a warm-up: all count alike, at twice the chance. */
-static void long_stretches_count_as_one_each(void **state) {
+/* Beside two stretches that are a hundred times as long, as of a warm-up, the usual ones count, at twice the chance. */
+static void usual_stretches_count_twice(void **state) {
     (void)state;
-    struct hand_table *hand = fourteen_of_sixteen(1000000000);
-    assert_true(fabs(hand->found[0].p / (2 * 137.0 / 65536) - 1) < 0.1);
+    struct hand_table *hand = fourteen_of_sixteen(2, 100);
+    assert_true(fabs(hand->found[0].p / (2 * 137.0 / 65536) - 1) < 1e-6);
+    assert_int_equal(hand->found[0].rows, 18);
     free(hand);
+}
+
+/* Two stretches of 18 that are `times` as long: three times leaves 14.2 effective ones, more than half of them, twelve
+ * times 5.3, and one of them beside 16 others 4.9. */
+static void long_stretches_are_left_out_where_few_are_most(void **state) {
+    (void)state;
+    static const struct {
+        int64_t times;
+        bool left_out;
+    } cases[] = {{3, false}, {12, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hand_table *hand = fourteen_of_sixteen(2, cases[i].times);
+        assert_int_equal(hand->found[0].p < 0.01, cases[i].left_out);
+        free(hand);
+    }
+}
+
+/* The second of two takes 3 % longer all the while, and pauses once, for 150 stretches: what it is slow by is told, and
+ * counted, without the pause, which may have been anybody's. */
+static void a_pause_is_not_what_a_steady_rank_costs(void **state) {
+    (void)state;
+    struct hand_table *hand = make_table(1, 240, 2);
+    for (size_t row = 0; row < 240; row++)
+        slow_down(hand, row, 1, 1.03);
+    slow_down(hand, 120, 1, 150);
+    judge(hand);
+    const struct rank_leads *found = &hand->found[1];
+    assert_true(found->p < 1e-3 && found->rows == 240);
+    assert_true(found->slow_ratio < 1.2 && found->lead_ns < 0.03 * 1e7);
+    free(hand);
+}
+
+/* The same in the second half alone, 8 % longer there: it is slow, and costs what that is. */
+static void a_pause_is_not_what_a_slow_part_costs(void **state) {
+    (void)state;
+    struct hand_table *hand = make_table(1, 240, 2);
+    for (size_t row = 120; row < 240; row++)
+        slow_down(hand, row, 1, 1.08);
+    slow_down(hand, 180, 1, 15);
+    judge(hand);
+    const struct rank_leads *found = &hand->found[1];
+    assert_true(found->p < 1e-4 && found->phase);
+    assert_true(found->lead_ns > 0.02 * 1e7 && found->lead_ns < 0.06 * 1e7);
+    free(hand);
+}
+
+/* Seven times as long in eight stretches, and once thirty times: nine stretches are what it is about. */
+static void a_pause_hides_no_slow_stretches(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct hand_table *hand = make_table(seed, 160, 4);
+        for (size_t row = 15; row < 160; row += 20)
+            slow_down(hand, row, 2, 7);
+        slow_down(hand, 77, 2, 30);
+        judge(hand);
+        assert_true(hand->found[2].confidence >= CONFIDENCE_VERDICT && hand->found[2].lead_ns > 0.4 * 1e7);
+        assert_int_equal(sure(hand), 1);
+        free(hand);
+    }
+}
+
+/* Of eight ranks one pauses for 10 stretches, and for `second` tenths of that, others three times for `others`. Twice
+ * is due to one of 64 ranks, as long as the second is half as long, and those of the others are less than that. */
+static void pauses_half_as_long_count_with_the_longest(void **state) {
+    (void)state;
+    static const struct {
+        double second, others;
+        bool its_own;
+    } cases[] = {{6, 3, true}, {4, 0.1, false}, {6, 5.5, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hand_table *hand = make_table(1, 240, 8);
+        for (size_t k = 0; k < 240 * 8; k++)
+            hand->self_ns[k] = 10000000;
+        slow_down(hand, 10, 0, 11);
+        slow_down(hand, 81, 0, 1 + cases[i].second);
+        for (size_t k = 1; k <= 3; k++)
+            slow_down(hand, 40 + 50 * k, k, 1 + cases[i].others);
+        judge(hand);
+        assert_int_equal(hand->found[0].p < 0.03, cases[i].its_own);
+        free(hand);
+    }
 }
 
 /* The second of two ranks takes 1.3 times as long in the second half, and what a stretch takes resembles the one
@@ -512,22 +595,6 @@ static void two_thirds_of_all_leads_may_come_regularly(void **state) {
             slow_down(hand, 3 + 17 * i + i % 3, 1, 11);
         judge(hand);
         assert_int_equal(hand->found[0].p < 1e-3, others == 6);
-        free(hand);
-    }
-}
-
-/* The first of two is ahead in 14 of 16 rows, and not in two that are `times` as long: three times leaves 12.5
- * effective ones, more than half of them, six times 7.9. */
-static void stretches_are_made_equal_where_few_are_most(void **state) {
-    (void)state;
-    static const struct {
-        int64_t times;
-        bool equal; /* both tests */
-    } cases[] = {{3, false}, {6, true}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct hand_table *hand = fourteen_of_sixteen((cases[i].times - 1) * 10000000);
-        /* of absolute leads those two are too much */
-        assert_int_equal(hand->found[0].p < 0.01, cases[i].equal);
         free(hand);
     }
 }
@@ -732,11 +799,15 @@ int main(void) {
         cmocka_unit_test(a_phase_is_an_eighth_of_the_run),
         cmocka_unit_test(a_chance_counts_twice),
         cmocka_unit_test(a_chance_is_exact),
-        cmocka_unit_test(long_stretches_count_as_one_each),
+        cmocka_unit_test(usual_stretches_count_twice),
+        cmocka_unit_test(long_stretches_are_left_out_where_few_are_most),
+        cmocka_unit_test(a_pause_is_not_what_a_steady_rank_costs),
+        cmocka_unit_test(a_pause_is_not_what_a_slow_part_costs),
+        cmocka_unit_test(a_pause_hides_no_slow_stretches),
+        cmocka_unit_test(pauses_half_as_long_count_with_the_longest),
         cmocka_unit_test(pauses_that_come_regularly_count_for_more),
         cmocka_unit_test(four_pauses_may_come_regularly),
         cmocka_unit_test(two_thirds_of_all_leads_may_come_regularly),
-        cmocka_unit_test(stretches_are_made_equal_where_few_are_most),
         cmocka_unit_test(a_part_counts_eight_times),
         cmocka_unit_test(one_of_two_slow_in_the_second_half_is_found),
         cmocka_unit_test(two_ranks_do_not_hide_each_other),

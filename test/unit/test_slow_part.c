@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "analyzer/stragglers/slow_part.h"
+#include "analyzer/leads/slow_part.h"
 #include "test/scenes/scene.h"
 
 enum { ROWS_MOST = 512, COLUMNS_MOST = 8, TABLES = 300 };

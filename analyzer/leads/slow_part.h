@@ -10,8 +10,8 @@
  * the next; and the sum of the places that the rank has among the others, stretch by stretch, of which any is as likely
  * as any other where nobody is slow. Pauses and other rare long stretches change neither by much.
  */
-#ifndef COMMTAP_STRAGGLERS_SLOW_PART_H
-#define COMMTAP_STRAGGLERS_SLOW_PART_H
+#ifndef COMMTAP_LEADS_SLOW_PART_H
+#define COMMTAP_LEADS_SLOW_PART_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * What is known of ranks that are slow at times: the table that they are judged on, and what comes of it.
  * Lives here: these data. Must not live here: the test (leads.h), when a rank is slow (slow_stretches.h).
  */
-#ifndef COMMTAP_STRAGGLERS_LEADS_TABLE_H
-#define COMMTAP_STRAGGLERS_LEADS_TABLE_H
+#ifndef COMMTAP_LEADS_LEADS_TABLE_H
+#define COMMTAP_LEADS_LEADS_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ struct rank_leads {
     size_t rows, slow_rows;
     double slow_ratio;  /* in the slow ones, its time / the others' median */
     double usual_ratio; /* the same in its median stretch, where it is slow for a part of the run of those beside it */
-    double longer_ns;   /* by how much longer a slow stretch is, on average; of a phase the median one */
+    double longer_ns;   /* by how much longer a slow stretch is, on average; of a phase as its median ratio says */
     bool phase;         /* the slow stretches are all those of a part of the run */
     uint32_t first, last; /* places in the run between which they lie, in 1/1000 */
     double every_chance;  /* of coming as regularly by chance; 1 where they do not */

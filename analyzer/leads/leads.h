@@ -9,8 +9,9 @@
  * Where nobody is slow the ranks are exchangeable: whatever the leads are, each is any rank's with equal chance. So the
  * sum of the leads that are one rank's is a sum of independent draws whose law is known, heavy tails or not. The chance
  * that it comes to as much is at most Chernoff's bound of it, and is worked out where that is small. One huge lead
- * proves nothing: it has to be somebody's. The same is tested with all stretches made equally long, and whether a rank
- * is among the slowest all along a part of the run (slow_part.h).
+ * proves nothing: it has to be somebody's; what a rank is told by and what it costs are of the same stretches. The same
+ * is tested without the few stretches that take most of the time (kept_rows.h), and whether a rank is among the slowest
+ * all along a part of the run (slow_part.h).
  *
  * Of two ranks that are slow in the very same stretches neither leads the other by much. Both lead the third: the same
  * test is made on by how much the two slowest of a stretch are ahead, which chance gives any rank in 2 of n stretches.
@@ -20,10 +21,10 @@
  * would. That many stretches and one more are then added up into one; what remains of the likeness is measured once
  * more, and that many of these count as one. Slow stretches far apart so keep their weight.
  */
-#ifndef COMMTAP_STRAGGLERS_LEADS_H
-#define COMMTAP_STRAGGLERS_LEADS_H
+#ifndef COMMTAP_LEADS_LEADS_H
+#define COMMTAP_LEADS_LEADS_H
 
-#include "analyzer/stragglers/leads_table.h"
+#include "analyzer/leads/leads_table.h"
 
 /* Judges every column into out[columns]. With fewer than two columns, or too few rows, nobody is judged. Returns false
  * when memory is short. */

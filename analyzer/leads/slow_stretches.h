@@ -8,10 +8,10 @@
  * there is slow. Else its slow stretches are those above the point where these times fall apart into two kinds (Otsu,
  * "A threshold selection method from gray-level histograms", 1979).
  */
-#ifndef COMMTAP_STRAGGLERS_SLOW_STRETCHES_H
-#define COMMTAP_STRAGGLERS_SLOW_STRETCHES_H
+#ifndef COMMTAP_LEADS_SLOW_STRETCHES_H
+#define COMMTAP_LEADS_SLOW_STRETCHES_H
 
-#include "analyzer/stragglers/leads_table.h"
+#include "analyzer/leads/leads_table.h"
 
 /* Fills in what `out` says of when the column is slow, and its self_ratio. Returns false when memory is short. */
 bool slow_stretches_find(const struct leads_table *table, size_t column, struct rank_leads *out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/stragglers/slow_stretches.h"
+#include "analyzer/leads/slow_stretches.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -242,13 +242,15 @@ static bool find_distance(struct stretches *s, struct rank_leads *out) {
 
 /* ---- all of it ----------------------------------------------------------------------------------------------- */
 
-/* Of a part of the run what is usual there: others may have paused in it for longer than all that it takes more. */
+/* Of a part of the run what is usual there: others may have paused in it, or the rank itself, for longer than all that
+ * it takes more. */
 static void describe_phase(struct stretches *s, struct rank_leads *out) {
     size_t from = (size_t)s->slow[0], count = s->slow_count;
-    out->slow_ratio = median_ratio(s, from, from + count, true);
+    double others = 0;
     for (size_t i = 0; i < count; i++)
-        s->scratch[i] = s->above[from + i];
-    out->longer_ns = median_double(s->scratch, count);
+        others += s->others[from + i] + 1;
+    out->slow_ratio = median_ratio(s, from, from + count, true);
+    out->longer_ns = (out->slow_ratio - 1) * others / (double)count;
 }
 
 static void describe(struct stretches *s, struct rank_leads *out) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/stragglers/slow_part.h"
+#include "analyzer/leads/slow_part.h"
 
 #include <math.h>
 #include <stdlib.h>

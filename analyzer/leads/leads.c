@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/leads/leads.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "analyzer/base/significance.h"
+#include "analyzer/base/statistics.h"
+#include "analyzer/leads/lead_chances.h"
+#include "analyzer/leads/slow_part.h"
+#include "analyzer/leads/slow_stretches.h"
+#include "analyzer/leads/kept_rows.h"
+
+enum {
+    ROWS_MIN = 16,     /* as of turns: two for each of TIME_BATCHES_MIN batches */
+    TESTS = 2,         /* this one, and that of significance.h */
+    TESTS_BESIDE = 2,  /* of its leads over all, and over all but one */
+    TESTS_SHARED = 4,  /* ... and of what it leads by together with one other: Bonferroni once more */
+    TESTS_USUAL = 2,   /* each of these over all stretches, and without those few that take most of the time */
+    TESTS_PART = 8,    /* ... and of its places in a part of the run */
+    TESTS_REGULAR = 8, /* ... and of both that they are its own and that they come regularly */
+};
+#define ALL_COLUMNS       SIZE_MAX
+#define MOST_LEADS        1.5 /* two thirds: twice what all others have together */
+#define REGULAR_LOOKED_AT 0.1 /* three pauses of one of two are likelier, and too few to come regularly */
+
+/* ---- ranks beside each other --------------------------------------------------------------------------------- */
+
+/* One of the two ranks that lead most, and the table without it: beside a rank that is slow at times, too, nobody's
+ * leads are more than half of all. */
+struct leader {
+    size_t column;
+    struct lead_rows single, apart; /* without it */
+};
+
+struct judging {
+    const struct leads_table *table;
+    struct lead_rows single, apart;
+    struct leader leaders[2]; /* the first leads most */
+    double *unit;
+    double *scratch; /* two values of each column */
+};
+
+struct span {
+    size_t from, to; /* rows */
+};
+
+/* Sums of the leads by column; `unit` NULL: as they are. */
+static void sum_leads(const struct lead *leads, struct span span, size_t columns, const double *unit, double *sums) {
+    for (size_t c = 0; c < columns; c++)
+        sums[c] = 0;
+    for (size_t row = span.from; row < span.to; row++)
+        for (int i = 0; i < 1 + (leads[row].columns[1] != leads[row].columns[0]); i++)
+            sums[leads[row].columns[i]] += leads[row].ns * (unit ? unit[leads[row].columns[i]] : 1);
+}
+
+static bool find_leaders(struct judging *judging) {
+    double *sums = judging->scratch;
+    sum_leads(judging->apart.leads, (struct span){0, judging->apart.rows}, judging->apart.columns, NULL, sums);
+    struct leader *leaders = judging->leaders;
+    for (size_t c = 1; c < judging->apart.columns; c++)
+        leaders[0].column = sums[c] > sums[leaders[0].column] ? c : leaders[0].column;
+    leaders[1].column = leaders[0].column == 0;
+    for (size_t c = 0; c < judging->apart.columns; c++)
+        if (c != leaders[0].column && sums[c] > sums[leaders[1].column])
+            leaders[1].column = c;
+    for (int k = 0; k < 2; k++)
+        if (!rows_without(&leaders[k].single, &judging->single, leaders[k].column) ||
+            !rows_at_once(&leaders[k].apart, &leaders[k].single, judging->table))
+            return false;
+    return true;
+}
+
+/* The one of the leaders that this rank may go unnoticed beside. */
+static struct leader *leader_beside(struct judging *judging, size_t column) {
+    return &judging->leaders[judging->leaders[0].column == column];
+}
+
+/* The chance of a rank's leads over all others but the leader, where those of both are more than two ranks' by chance:
+ * else a rank that shares its slow stretches with the leader, as where ranks of two groups take turns, would be ahead
+ * in those alone once the leader is left out. Any other rank might have been the leader. Negative: no memory. */
+static double chance_beside(struct judging *judging, size_t column) {
+    struct leader *leader = leader_beside(judging, column);
+    size_t own = column - (column > leader->column), others = judging->apart.columns - 1;
+    const struct question of_own = {own, own, false, {own, own}, false};
+    double alone =
+        chance_of(&leader->apart, &of_own, judging->scratch); /* first: most ranks lead in few rows, if any */
+    if (alone < 0 || alone > looked_at(&leader->apart))
+        return alone;
+    const struct question of_both = {column, leader->column, false, {column, column}, false};
+    double both = chance_of(&judging->apart, &of_both, judging->scratch);
+    return both < 0 ? both : fmin(1, fmax(alone, both > CHANCE_LOOKED_AT ? both : both * (double)others));
+}
+
+/* ---- all ranks ----------------------------------------------------------------------------------------------- */
+
+/* What a rank's leads in the span are of a mean stretch of the run, less the median rank's. */
+static double mean_lead(const struct judging *judging, const struct lead_rows *rows, const struct lead *leads,
+                        struct span span, size_t column, size_t without) {
+    size_t n = rows->columns;
+    double *unit = judging->scratch, *sums = judging->scratch + judging->single.columns;
+    for (size_t c = 0; c < n; c++)
+        unit[c] = judging->unit[c + (c >= without)];
+    sum_leads(leads, span, n, unit, sums);
+    double own = sums[column];
+    return (own - median_double(sums, n)) / (double)rows->rows;
+}
+
+/* The chance of what a rank leads by together with another one: of two that are slow in the very same stretches neither
+ * leads by much alone. Slow in a part of the run, that other one would make all rows resemble each other. Negative: no
+ * memory. */
+static double chance_shared(struct judging *judging, size_t column) {
+    size_t columns = judging->single.columns;
+    size_t other = columns > 4 ? leader_beside(judging, column)->column : column; /* three remain to be measured on */
+    const struct question question = {column, column, true, {column, other}, false};
+    return columns > 2 ? chance_of(&judging->apart, &question, judging->scratch) : 1;
+}
+
+/* ---- all of it ----------------------------------------------------------------------------------------------- */
+
+/* Of a rank's leads over all, of those over all but one, and of those that it shares with another one. */
+struct chances {
+    double alone, beside, shared;
+};
+
+static bool chances_of_leads(struct judging *judging, size_t column, struct chances *out) {
+    *out = (struct chances){.alone = chance_of(&judging->apart,
+                                               &(struct question){column, column, false, {column, column}, true},
+                                               judging->scratch),
+                            .beside = judging->single.columns > 2 ? chance_beside(judging, column) : 1,
+                            .shared = chance_shared(judging, column)};
+    bool done = out->alone >= 0 && out->beside >= 0 && out->shared >= 0;
+    out->beside *= TESTS_BESIDE;
+    out->shared *= TESTS_SHARED;
+    return done;
+}
+
+static double least_of(const struct chances *chances) {
+    return fmin(chances->alone, fmin(chances->beside, chances->shared));
+}
+
+static double lead_of(struct judging *judging, const struct chances *chances, struct span span, size_t column) {
+    const struct lead_rows *single = &judging->single;
+    if (chances->shared <= fmin(chances->alone, chances->beside))
+        return mean_lead(judging, single, single->shared, span, column, single->columns);
+    if (chances->beside >= chances->alone)
+        return mean_lead(judging, single, single->leads, span, column, single->columns);
+    const struct leader *leader = leader_beside(judging, column);
+    return mean_lead(judging, &leader->single, leader->single.leads, span, column - (column > leader->column),
+                     leader->column);
+}
+
+/* The chance of the rank's leads, each for itself, where they are most of all: 1 where they are not, as where ranks
+ * take turns, each of them regularly. Negative: no memory. */
+static double chance_of_most(const struct judging *judging, size_t column) {
+    const struct question question = {column, column, false, {column, column}, true};
+    const struct lead_sums sums = sum_of_leads(&judging->apart, &question);
+    return MOST_LEADS * sums.own < sums.all ? 1 : chance_of_sum(&judging->apart, &question);
+}
+
+static bool judge_below(const struct judging *judging, const struct lead *leads, double least, size_t column,
+                        struct rank_leads *out);
+
+/* The chance that the large ones of the leads that tell are its own, by themselves. A single pause is anybody's: with
+ * small leads that are its own beyond chance all of them together are, too, and the pause is what they seem to cost.
+ * *least: of all those. Negative: no memory. */
+static double chance_of_cost(struct judging *judging, const struct chances *chances, size_t column, double *least) {
+    const struct leader *leader = leader_beside(judging, column);
+    bool shared = chances->shared <= fmin(chances->alone, chances->beside);
+    bool beside = !shared && chances->beside < chances->alone;
+    size_t own = beside ? column - (column > leader->column) : column;
+    const struct question question = {own, own, shared, {own, own}, true};
+    return chance_of_large(beside ? &leader->apart : &judging->apart, &question, least);
+}
+
+/* Which of its leads are meant: those of the kind that tells best. */
+static const struct lead *leads_that_tell(struct judging *judging, const struct chances *chances, size_t column) {
+    if (chances->shared <= fmin(chances->alone, chances->beside))
+        return judging->single.shared;
+    return chances->beside < chances->alone ? leader_beside(judging, column)->single.leads : judging->single.leads;
+}
+
+/* What a rank is told by. */
+struct evidence {
+    struct chances chances;
+    double part, own, regular;
+};
+
+static bool gather_evidence(struct judging *judging, const struct slow_parts *parts, size_t column,
+                            struct evidence *evidence) {
+    evidence->part = TESTS_PART * slow_parts_chance(parts, column);
+    evidence->own = chance_of_most(judging, column);
+    evidence->regular = 1;
+    return chances_of_leads(judging, column, &evidence->chances) && evidence->own >= 0;
+}
+
+static double least_evidence(const struct evidence *evidence) {
+    return fmin(fmin(1, evidence->regular), fmin(evidence->part, least_of(&evidence->chances)));
+}
+
+/* What `out` says of when it is slow tells what the evidence is worth. */
+static void weigh_evidence(const struct judging *judging, const struct rank_leads *out, struct evidence *evidence) {
+    if (!out->phase) /* it stands higher in a part, and is not slow there */
+        evidence->part = 1;
+    /* within a few time slices regularity is no more than one observation, either */
+    if (evidence->own <= REGULAR_LOOKED_AT && out->every > judging->table->at_once)
+        evidence->regular = TESTS_REGULAR * evidence->own * out->every_chance;
+}
+
+static double cost_of(struct judging *judging, const struct evidence *evidence, const struct rank_leads *found,
+                      size_t column) {
+    const struct chances *chances = &evidence->chances;
+    size_t rows = judging->single.rows;
+    struct span span = {0, rows};
+    bool by_part = evidence->part < least_of(chances);
+    if (by_part) /* outside, in a long warm-up say, others may have led by as much */
+        span = (struct span){found->first * rows / 1000, found->last * rows / 1000};
+    double cost = lead_of(judging, chances, span, column);
+    if (evidence->regular < fmin(evidence->part, least_of(chances)))
+        cost = fmax(cost, lead_of(judging, &(struct chances){0, 1, 1}, span, column));
+    if (chances->shared <= CHANCE_LOOKED_AT) /* of two that are slow at once one leads the other by chance alone */
+        cost = fmax(cost, lead_of(judging, &(struct chances){1, 1, 0}, span, column));
+    return by_part ? fmin(cost, found->longer_ns * (double)found->slow_rows / (double)rows) : cost;
+}
+
+/* Returns false when memory is short. */
+static bool judge_column(struct judging *judging, const struct slow_parts *parts, size_t column,
+                         struct rank_leads *out) {
+    struct evidence evidence;
+    double least = 0, most = looked_at(&judging->apart);
+    if (!gather_evidence(judging, parts, column, &evidence))
+        return false;
+    *out = (struct rank_leads){.p = least_evidence(&evidence), .slow_ratio = 1};
+    if (out->p > most && evidence.own > REGULAR_LOOKED_AT)
+        return true;
+    if (!slow_stretches_find(judging->table, column, out))
+        return false;
+    weigh_evidence(judging, out, &evidence);
+    out->p = least_evidence(&evidence);
+    if (out->p <= most && out->p == least_of(&evidence.chances)) {
+        double of_cost = chance_of_cost(judging, &evidence.chances, column, &least);
+        if (of_cost > most)
+            return judge_below(judging, leads_that_tell(judging, &evidence.chances, column), least, column, out);
+        out->p = fmax(out->p, of_cost);
+        if (of_cost < 0)
+            return false;
+    }
+    if (out->p > most)
+        *out = (struct rank_leads){.p = out->p, .slow_ratio = 1};
+    else
+        out->lead_ns = cost_of(judging, &evidence, out, column);
+    return true;
+}
+
+static bool judging_begin(struct judging *judging, const struct leads_table *table) {
+    *judging = (struct judging){.table = table,
+                                .unit = calloc(table->columns, sizeof *judging->unit),
+                                .scratch = calloc(2 * table->columns, sizeof *judging->scratch)};
+    return judging->unit && judging->scratch && rows_single(&judging->single, table, judging->unit) &&
+           rows_at_once(&judging->apart, &judging->single, table) && (table->columns == 2 || find_leaders(judging));
+}
+
+static void judging_end(struct judging *judging) {
+    rows_free(&judging->single);
+    rows_free(&judging->apart);
+    for (int k = 0; k < 2; k++) {
+        rows_free(&judging->leaders[k].single);
+        rows_free(&judging->leaders[k].apart);
+    }
+    free(judging->unit);
+    free(judging->scratch);
+}
+
+/* Judges one column, or, with ALL_COLUMNS, all. */
+static bool judge_table(const struct leads_table *table, size_t only, struct rank_leads *out) {
+    struct judging judging;
+    const struct lead_rows *apart = &judging.apart;
+    struct slow_parts parts = {0};
+    for (size_t c = 0; c < table->columns; c++)
+        out[c] = (struct rank_leads){.p = 1, .slow_ratio = 1};
+    if (table->columns < 2 || table->rows < ROWS_MIN)
+        return true;
+    bool done = judging_begin(&judging, table) &&
+                slow_parts_find(&parts, apart->self, apart->places, apart->rows, apart->columns, table->level);
+    for (size_t c = 0; done && c < table->columns; c++)
+        done = (only != ALL_COLUMNS && only != c) || judge_column(&judging, &parts, c, &out[c]);
+    slow_parts_free(&parts);
+    judging_end(&judging);
+    return done;
+}
+
+/* ---- all stretches, and the usual ones ------------------------------------------------------------------------- */
+
+/* Judges the stretches that were kept, and says so of all. */
+static bool judge_kept(const struct kept_rows *kept, size_t rows, size_t only, struct rank_leads *out) {
+    double of_all = (double)kept->table.rows / (double)rows;
+    bool done = judge_table(&kept->table, only, out);
+    for (size_t c = 0; done && c < kept->table.columns; c++) {
+        struct rank_leads *leads = &out[c];
+        leads->p = fmin(1, TESTS_USUAL * leads->p);
+        leads->lead_ns *= of_all;
+        if (leads->rows == 0)
+            continue;
+        size_t first = leads->first * kept->table.rows / 1000, last = leads->last * kept->table.rows / 1000;
+        leads->rows = rows;
+        leads->first = (uint32_t)(1000 * kept->row_of[first] / rows);
+        leads->last = (uint32_t)(1000 * (kept->row_of[last > 0 ? last - 1 : 0] + 1) / rows);
+    }
+    return done;
+}
+
+static bool judge_below(const struct judging *judging, const struct lead *leads, double least, size_t column,
+                        struct rank_leads *out) {
+    struct kept_rows kept;
+    struct rank_leads *found = calloc(judging->table->columns, sizeof *found);
+    bool done = kept_rows_below(&kept, judging->table, leads, least) && found &&
+                judge_kept(&kept, judging->table->rows, column, found);
+    if (done)
+        *out = found[column];
+    free(found);
+    kept_rows_free(&kept);
+    return done;
+}
+
+/* Whether the rank is beyond doubt over all stretches; what it is in the usual ones is little beside that. */
+static bool is_sure(const struct rank_leads *leads, size_t columns) {
+    return leads->p * TESTS * (double)columns <= 1 - CONFIDENCE_VERDICT;
+}
+
+static bool judge_usual(const struct leads_table *table, struct rank_leads *out) {
+    struct kept_rows kept;
+    struct rank_leads *found = calloc(table->columns + 1, sizeof *found);
+    bool done = kept_rows_usual(&kept, table) && found && judge_kept(&kept, table->rows, ALL_COLUMNS, found);
+    for (size_t c = 0; done && c < table->columns; c++)
+        if (found[c].p < out[c].p && !is_sure(&out[c], table->columns))
+            out[c] = found[c];
+    free(found);
+    kept_rows_free(&kept);
+    return done;
+}
+
+bool leads_judge(const struct leads_table *table, struct rank_leads *out) {
+    return judge_table(table, ALL_COLUMNS, out) && (table->level || judge_usual(table, out));
+}
+
+bool leads_correct(struct rank_leads *const *ranks, size_t count) {
+    struct significance *copies = calloc(count + 1, sizeof *copies);
+    struct significance **list = calloc(count + 1, sizeof *list);
+    bool done = copies && list;
+    for (size_t i = 0; done && i < count; i++) {
+        copies[i].p = fmin(1, TESTS * ranks[i]->p);
+        list[i] = &copies[i];
+    }
+    done = done && significance_correct(list, count);
+    for (size_t i = 0; done && i < count; i++)
+        ranks[i]->confidence = copies[i].confidence;
+    free(copies);
+    free(list);
+    return done;
+}
