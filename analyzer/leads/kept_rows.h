@@ -17,8 +17,8 @@ struct kept_rows {
 
 /* Leaves out those few stretches that take most of the time: in the long ones of a warm-up chance alone leads by more
  * than a slow rank does all the rest of the run. The longest, over all ranks, until half of the others count by Kish's
- * effective number (sum)^2 / (sum of squares) of their lengths ("Survey Sampling", 1965). Which they are says nothing of
- * whose they are: the ranks remain exchangeable. */
+ * effective number (sum)^2 / (sum of squares) of their lengths ("Survey Sampling", 1965). Which they are says nothing
+ * of whose they are: the ranks remain exchangeable. */
 bool kept_rows_usual(struct kept_rows *kept, const struct leads_table *table);
 
 /* Leaves out where somebody leads by `least` or more: one of `leads` per row. */

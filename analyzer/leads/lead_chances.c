@@ -8,9 +8,9 @@
 #include "analyzer/base/statistics.h"
 
 enum {
-    HALVINGS = 50, /* of an interval, until the bound is as low as it gets */
+    HALVINGS = 50,  /* of an interval, until the bound is as low as it gets */
     LARGE_PART = 2, /* half as large as the large leads: large, too */
-    GRID = 4096,   /* steps of all leads together: what a lead is rounded by is less than noise */
+    GRID = 4096,    /* steps of all leads together: what a lead is rounded by is less than noise */
 };
 #define ALIKE_LEAST     1.5 /* of eight means: what independent rows show in one of eight cases is not added up */
 #define BOUND_LOOKED_AT 0.2 /* the bound is at most about four times what the chance is, there */
@@ -149,4 +149,3 @@ double chance_of(struct lead_rows *apart, const struct question *question, doubl
     chance = rows ? chance_of_sum(rows, question) : -1;
     return chance < 0 ? chance : pow(chance, 1 / rows_alike(rows, question->out, scratch));
 }
-

@@ -199,4 +199,3 @@ double rows_alike(const struct lead_rows *rows, struct left_out judged, double *
         }
     return fmax(1, judged.a == judged.b ? median_double(scratch, count) : sum / (double)count);
 }
-

@@ -49,8 +49,8 @@ bool rows_at_once(struct lead_rows *rows, const struct lead_rows *single, const 
 /* The same without one column. */
 bool rows_without(struct lead_rows *rows, const struct lead_rows *from, size_t column);
 
-/* Every `width` rows become one; what is left over at the end is left out. Belongs to `rows`, until it is freed or asked
- * for other widths. NULL: no memory. */
+/* Every `width` rows become one; what is left over at the end is left out. Belongs to `rows`, until it is freed or
+ * asked for other widths. NULL: no memory. */
 const struct lead_rows *rows_of_width(struct lead_rows *rows, size_t width);
 
 /* How many rows count as one, at least 1. `scratch` has room for all columns. */

@@ -7,22 +7,23 @@
 #include "analyzer/base/significance.h"
 #include "analyzer/base/statistics.h"
 #include "analyzer/leads/lead_chances.h"
+#include "analyzer/leads/regular_rows.h"
 #include "analyzer/leads/slow_part.h"
 #include "analyzer/leads/slow_stretches.h"
 #include "analyzer/leads/kept_rows.h"
 
 enum {
-    ROWS_MIN = 16,     /* as of turns: two for each of TIME_BATCHES_MIN batches */
-    TESTS = 2,         /* this one, and that of significance.h */
-    TESTS_BESIDE = 2,  /* of its leads over all, and over all but one */
-    TESTS_SHARED = 4,  /* ... and of what it leads by together with one other: Bonferroni once more */
-    TESTS_USUAL = 2,   /* each of these over all stretches, and without those few that take most of the time */
-    TESTS_PART = 8,    /* ... and of its places in a part of the run */
-    TESTS_REGULAR = 8, /* ... and of both that they are its own and that they come regularly */
+    ROWS_MIN = 16,      /* as of turns: two for each of TIME_BATCHES_MIN batches */
+    TESTS = 2,          /* this one, and that of significance.h */
+    TESTS_BESIDE = 2,   /* of its leads over all, and over all but one */
+    TESTS_SHARED = 4,   /* ... and of what it leads by together with one other: Bonferroni once more */
+    TESTS_USUAL = 2,    /* each of these over all stretches, and without those few that take most of the time */
+    TESTS_PART = 8,     /* ... and of its places in a part of the run */
+    TESTS_REGULAR = 8,  /* ... and of both that they are its own and that they come regularly */
+    REGULAR_RANKS = 64, /* of more, three leads are beyond chance whenever they come */
+    REGULAR_PART = 2,   /* where more than half of the ranks are slow regularly, they take turns */
 };
-#define ALL_COLUMNS       SIZE_MAX
-#define MOST_LEADS        1.5 /* two thirds: twice what all others have together */
-#define REGULAR_LOOKED_AT 0.1 /* three pauses of one of two are likelier, and too few to come regularly */
+#define ALL_COLUMNS SIZE_MAX
 
 /* ---- ranks beside each other --------------------------------------------------------------------------------- */
 
@@ -38,7 +39,8 @@ struct judging {
     struct lead_rows single, apart;
     struct leader leaders[2]; /* the first leads most */
     double *unit;
-    double *scratch; /* two values of each column */
+    double *scratch;              /* two values of each column */
+    struct regular_rows *regular; /* per column */
 };
 
 struct span {
@@ -150,14 +152,6 @@ static double lead_of(struct judging *judging, const struct chances *chances, st
                      leader->column);
 }
 
-/* The chance of the rank's leads, each for itself, where they are most of all: 1 where they are not, as where ranks
- * take turns, each of them regularly. Negative: no memory. */
-static double chance_of_most(const struct judging *judging, size_t column) {
-    const struct question question = {column, column, false, {column, column}, true};
-    const struct lead_sums sums = sum_of_leads(&judging->apart, &question);
-    return MOST_LEADS * sums.own < sums.all ? 1 : chance_of_sum(&judging->apart, &question);
-}
-
 static bool judge_below(const struct judging *judging, const struct lead *leads, double least, size_t column,
                         struct rank_leads *out);
 
@@ -183,28 +177,20 @@ static const struct lead *leads_that_tell(struct judging *judging, const struct 
 /* What a rank is told by. */
 struct evidence {
     struct chances chances;
-    double part, own, regular;
+    const struct regular_rows *regular; /* when it is slow regularly */
+    double part, of_regular;
 };
 
 static bool gather_evidence(struct judging *judging, const struct slow_parts *parts, size_t column,
                             struct evidence *evidence) {
     evidence->part = TESTS_PART * slow_parts_chance(parts, column);
-    evidence->own = chance_of_most(judging, column);
-    evidence->regular = 1;
-    return chances_of_leads(judging, column, &evidence->chances) && evidence->own >= 0;
+    evidence->regular = &judging->regular[column];
+    evidence->of_regular = TESTS_REGULAR * evidence->regular->chance;
+    return chances_of_leads(judging, column, &evidence->chances);
 }
 
 static double least_evidence(const struct evidence *evidence) {
-    return fmin(fmin(1, evidence->regular), fmin(evidence->part, least_of(&evidence->chances)));
-}
-
-/* What `out` says of when it is slow tells what the evidence is worth. */
-static void weigh_evidence(const struct judging *judging, const struct rank_leads *out, struct evidence *evidence) {
-    if (!out->phase) /* it stands higher in a part, and is not slow there */
-        evidence->part = 1;
-    /* within a few time slices regularity is no more than one observation, either */
-    if (evidence->own <= REGULAR_LOOKED_AT && out->every > judging->table->at_once)
-        evidence->regular = TESTS_REGULAR * evidence->own * out->every_chance;
+    return fmin(fmin(1, evidence->of_regular), fmin(evidence->part, least_of(&evidence->chances)));
 }
 
 static double cost_of(struct judging *judging, const struct evidence *evidence, const struct rank_leads *found,
@@ -216,48 +202,95 @@ static double cost_of(struct judging *judging, const struct evidence *evidence, 
     if (by_part) /* outside, in a long warm-up say, others may have led by as much */
         span = (struct span){found->first * rows / 1000, found->last * rows / 1000};
     double cost = lead_of(judging, chances, span, column);
-    if (evidence->regular < fmin(evidence->part, least_of(chances)))
-        cost = fmax(cost, lead_of(judging, &(struct chances){0, 1, 1}, span, column));
     if (chances->shared <= CHANCE_LOOKED_AT) /* of two that are slow at once one leads the other by chance alone */
         cost = fmax(cost, lead_of(judging, &(struct chances){1, 1, 0}, span, column));
     return by_part ? fmin(cost, found->longer_ns * (double)found->slow_rows / (double)rows) : cost;
+}
+
+static void describe_regular(const struct regular_rows *regular, struct rank_leads *out) {
+    out->slow_rows = regular->count;
+    out->slow_ratio = regular->slow_ratio;
+    out->longer_ns = regular->longer_ns;
+    out->lead_ns = regular->lead_ns;
+    out->phase = false;
+    out->regular = true;
+    out->first = regular->first;
+    out->last = regular->last;
+    out->every = regular->every;
+}
+
+/* By its leads, or for a part of the run. Returns false when memory is short. */
+static bool judge_leads(struct judging *judging, const struct evidence *evidence, size_t column,
+                        struct rank_leads *out) {
+    double of_leads = least_of(&evidence->chances), least, most = looked_at(&judging->apart);
+    out->p = fmin(1, fmin(evidence->part, of_leads));
+    if (out->p > most)
+        return true;
+    if (out->p == of_leads) {
+        double of_cost = chance_of_cost(judging, &evidence->chances, column, &least);
+        if (of_cost > most)
+            return judge_below(judging, leads_that_tell(judging, &evidence->chances, column), least, column, out);
+        out->p = fmax(out->p, of_cost);
+        if (of_cost < 0)
+            return false;
+    }
+    out->lead_ns = cost_of(judging, evidence, out, column);
+    return true;
 }
 
 /* Returns false when memory is short. */
 static bool judge_column(struct judging *judging, const struct slow_parts *parts, size_t column,
                          struct rank_leads *out) {
     struct evidence evidence;
-    double least = 0, most = looked_at(&judging->apart);
+    double most = looked_at(&judging->apart);
     if (!gather_evidence(judging, parts, column, &evidence))
         return false;
     *out = (struct rank_leads){.p = least_evidence(&evidence), .slow_ratio = 1};
-    if (out->p > most && evidence.own > REGULAR_LOOKED_AT)
+    if (out->p > most)
         return true;
     if (!slow_stretches_find(judging->table, column, out))
         return false;
-    weigh_evidence(judging, out, &evidence);
-    out->p = least_evidence(&evidence);
-    if (out->p <= most && out->p == least_of(&evidence.chances)) {
-        double of_cost = chance_of_cost(judging, &evidence.chances, column, &least);
-        if (of_cost > most)
-            return judge_below(judging, leads_that_tell(judging, &evidence.chances, column), least, column, out);
-        out->p = fmax(out->p, of_cost);
-        if (of_cost < 0)
-            return false;
-    }
-    if (out->p > most)
+    if (!out->phase) /* it stands higher in a part, and is not slow there */
+        evidence.part = 1;
+    struct rank_leads regular = *out;
+    if (!judge_leads(judging, &evidence, column, out))
+        return false;
+    /* Told by both: by what says when, where that is most of what it costs. */
+    bool by_leads = out->p <= most;
+    if (evidence.of_regular <= most && (!by_leads || 2 * evidence.regular->lead_ns >= out->lead_ns)) {
+        describe_regular(evidence.regular, &regular);
+        regular.p = fmin(out->p, evidence.of_regular);
+        *out = regular;
+    } else if (!by_leads)
         *out = (struct rank_leads){.p = out->p, .slow_ratio = 1};
-    else
-        out->lead_ns = cost_of(judging, &evidence, out, column);
+    return true;
+}
+
+/* Whether each rank is slow regularly, where few of them are. */
+static bool find_regular(struct judging *judging) {
+    const struct leads_table *table = judging->table;
+    size_t regular = 0;
+    for (size_t c = 0; c < table->columns; c++) {
+        judging->regular[c].chance = 1;
+        if (table->columns <= REGULAR_RANKS &&
+            !regular_rows_find(table, &judging->single, judging->unit, c, &judging->regular[c]))
+            return false;
+        regular += judging->regular[c].chance <= CHANCE_LOOKED_AT;
+    }
+    for (size_t c = 0; c < table->columns && REGULAR_PART * regular > table->columns; c++)
+        judging->regular[c].chance = 1;
     return true;
 }
 
 static bool judging_begin(struct judging *judging, const struct leads_table *table) {
     *judging = (struct judging){.table = table,
                                 .unit = calloc(table->columns, sizeof *judging->unit),
-                                .scratch = calloc(2 * table->columns, sizeof *judging->scratch)};
-    return judging->unit && judging->scratch && rows_single(&judging->single, table, judging->unit) &&
-           rows_at_once(&judging->apart, &judging->single, table) && (table->columns == 2 || find_leaders(judging));
+                                .scratch = calloc(2 * table->columns, sizeof *judging->scratch),
+                                .regular = calloc(table->columns, sizeof *judging->regular)};
+    return judging->unit && judging->scratch && judging->regular &&
+           rows_single(&judging->single, table, judging->unit) &&
+           rows_at_once(&judging->apart, &judging->single, table) && (table->columns == 2 || find_leaders(judging)) &&
+           find_regular(judging);
 }
 
 static void judging_end(struct judging *judging) {
@@ -269,6 +302,7 @@ static void judging_end(struct judging *judging) {
     }
     free(judging->unit);
     free(judging->scratch);
+    free(judging->regular);
 }
 
 /* Judges one column, or, with ALL_COLUMNS, all. */

@@ -33,8 +33,8 @@ struct rank_leads {
     double usual_ratio; /* the same in its median stretch, where it is slow for a part of the run of those beside it */
     double longer_ns;   /* by how much longer a slow stretch is, on average; of a phase as its median ratio says */
     bool phase;         /* the slow stretches are all those of a part of the run */
+    bool regular;       /* ... or lie at equal distances, which is what tells (regular_rows.h) */
     uint32_t first, last; /* places in the run between which they lie, in 1/1000 */
-    double every_chance;  /* of coming as regularly by chance; 1 where they do not */
     uint32_t every;       /* most of them come so many stretches after the one before; 0: not regularly */
 };
 

@@ -6,6 +6,7 @@
 
 #include "analyzer/base/significance.h"
 #include "analyzer/base/statistics.h"
+#include "analyzer/leads/rank_rows.h"
 
 enum {
     PHASE_PARTS = 8,    /* a phase, and the rest of the run, have an eighth of it at least: TIME_BATCHES_MIN */
@@ -15,24 +16,9 @@ enum {
 /* Standard deviations: 1 in 30,000 for one part of the run by chance, 1 in 100 for a few hundred that differ. */
 #define PHASE_DEVIATIONS 4.0
 
-struct row_value {
-    double value;
-    size_t row;
-};
-
-static int compare_row_values(const void *a, const void *b) {
-    const struct row_value *left = a, *right = b;
-    if (left->value != right->value)
-        return left->value < right->value ? -1 : 1;
-    return left->row < right->row ? -1 : left->row > right->row;
-}
-
-/* One rank's stretches beside those of the others. */
 struct stretches {
     const struct leads_table *table;
-    size_t rows;
-    double *own, *others; /* self time, and the median of the others' */
-    double *above;        /* own less the others' */
+    struct rank_rows rank;
     double *scratch;
     struct row_value *sorted; /* room for all rows */
     int64_t *slow;            /* rows that are slow */
@@ -41,32 +27,14 @@ struct stretches {
 
 static bool stretches_init(struct stretches *s, const struct leads_table *table, size_t column) {
     *s = (struct stretches){.table = table,
-                            .rows = table->rows,
-                            .own = calloc(table->rows, sizeof *s->own),
-                            .others = calloc(table->rows, sizeof *s->others),
-                            .above = calloc(table->rows, sizeof *s->above),
                             .scratch = calloc(table->rows + 1, sizeof *s->scratch),
                             .sorted = calloc(table->rows, sizeof *s->sorted),
                             .slow = calloc(table->rows, sizeof *s->slow)};
-    int64_t *row_of = malloc(table->columns * sizeof *row_of);
-    bool done = s->own && s->others && s->above && s->scratch && s->sorted && s->slow && row_of;
-    for (size_t row = 0; done && row < table->rows; row++) {
-        const int64_t *self = table->self_ns + row * table->columns;
-        for (size_t c = 0, at = 0; c < table->columns; c++)
-            if (c != column)
-                row_of[at++] = self[c];
-        s->own[row] = (double)self[column];
-        s->others[row] = (double)median_int64(row_of, table->columns - 1);
-        s->above[row] = s->own[row] - s->others[row];
-    }
-    free(row_of);
-    return done;
+    return rank_rows_init(&s->rank, table, column) && s->scratch && s->sorted && s->slow;
 }
 
 static void stretches_free(struct stretches *s) {
-    free(s->own);
-    free(s->others);
-    free(s->above);
+    rank_rows_free(&s->rank);
     free(s->scratch);
     free(s->sorted);
     free(s->slow);
@@ -77,15 +45,15 @@ static void stretches_free(struct stretches *s) {
 static double median_ratio(const struct stretches *s, size_t from, size_t to, bool inside) {
     size_t count = 0;
     double all = 0, until = 0;
-    for (size_t row = 0; row < s->rows; row++)
+    for (size_t row = 0; row < s->rank.rows; row++)
         if ((row >= from && row < to) == inside) {
-            double ratio = (s->own[row] + 1) / (s->others[row] + 1); /* without any time as good as equal */
+            double ratio = (s->rank.own[row] + 1) / (s->rank.others[row] + 1); /* without any time as good as equal */
             s->sorted[count++] = (struct row_value){ratio, row};
-            all += s->others[row] + 1;
+            all += s->rank.others[row] + 1;
         }
-    qsort(s->sorted, count, sizeof *s->sorted, compare_row_values);
+    sort_row_values(s->sorted, count);
     for (size_t i = 0; i < count; i++) {
-        until += s->others[s->sorted[i].row] + 1;
+        until += s->rank.others[s->sorted[i].row] + 1;
         if (2 * until >= all)
             return s->sorted[i].value;
     }
@@ -96,22 +64,22 @@ static double median_ratio(const struct stretches *s, size_t from, size_t to, bo
 
 /* scratch[row] becomes the sum of the places, from 0, that all rows before that one have among all. */
 static void sum_places(const struct stretches *s) {
-    for (size_t row = 0; row < s->rows; row++)
-        s->sorted[row] = (struct row_value){s->above[row], row};
-    qsort(s->sorted, s->rows, sizeof *s->sorted, compare_row_values);
+    for (size_t row = 0; row < s->rank.rows; row++)
+        s->sorted[row] = (struct row_value){s->rank.above[row], row};
+    sort_row_values(s->sorted, s->rank.rows);
     s->scratch[0] = 0;
-    for (size_t i = 0; i < s->rows; i++)
+    for (size_t i = 0; i < s->rank.rows; i++)
         s->scratch[s->sorted[i].row + 1] = (double)i;
-    for (size_t row = 0; row < s->rows; row++)
+    for (size_t row = 0; row < s->rank.rows; row++)
         s->scratch[row + 1] += s->scratch[row];
 }
 
 /* The part whose places stand highest, in standard deviations of a rank sum: as many as are returned. */
 static double highest_part(const struct stretches *s, size_t *from, size_t *to) {
-    double n = (double)s->rows, best = 0;
-    size_t least = s->rows / PHASE_PARTS + 1;
-    for (size_t a = 0; a < s->rows; a++)
-        for (size_t b = a + least; b <= s->rows && b - a + least <= s->rows; b++) {
+    double n = (double)s->rank.rows, best = 0;
+    size_t least = s->rank.rows / PHASE_PARTS + 1;
+    for (size_t a = 0; a < s->rank.rows; a++)
+        for (size_t b = a + least; b <= s->rank.rows && b - a + least <= s->rank.rows; b++) {
             double inside = (double)(b - a), sum = s->scratch[b] - s->scratch[a];
             double high = (sum - inside * (n - 1) / 2) / sqrt(inside * (n - inside) * (n + 1) / 12);
             if (high > best) {
@@ -129,7 +97,7 @@ static void find_phase(struct stretches *s, struct rank_leads *out) {
     sum_places(s);
     out->phase = highest_part(s, &from, &to) >= PHASE_DEVIATIONS && median_ratio(s, from, to, true) >= SLOW_RATIO &&
                  median_ratio(s, from, to, false) < SLOW_RATIO;
-    out->usual_ratio = out->phase ? median_ratio(s, from, to, false) : median_ratio(s, 0, s->rows, true);
+    out->usual_ratio = out->phase ? median_ratio(s, from, to, false) : median_ratio(s, 0, s->rank.rows, true);
     for (size_t row = from; out->phase && row < to; row++)
         s->slow[s->slow_count++] = (int64_t)row;
 }
@@ -154,12 +122,12 @@ static double split_of(const double *sorted, size_t count) {
 }
 
 static void find_high_rows(struct stretches *s) {
-    for (size_t row = 0; row < s->rows; row++)
-        s->scratch[row] = s->above[row];
-    qsort(s->scratch, s->rows, sizeof *s->scratch, compare_double);
-    double split = split_of(s->scratch, s->rows);
-    for (size_t row = 0; row < s->rows; row++)
-        if (s->above[row] > split)
+    for (size_t row = 0; row < s->rank.rows; row++)
+        s->scratch[row] = s->rank.above[row];
+    qsort(s->scratch, s->rank.rows, sizeof *s->scratch, compare_double);
+    double split = split_of(s->scratch, s->rank.rows);
+    for (size_t row = 0; row < s->rank.rows; row++)
+        if (s->rank.above[row] > split)
             s->slow[s->slow_count++] = (int64_t)row;
 }
 
@@ -170,21 +138,10 @@ static int64_t distance_to(const struct stretches *s, size_t i, bool *near) {
     return distance;
 }
 
-/* How regularly slow rows follow each other. */
-struct regularity {
-    uint32_t every; /* the distance at which most do; 0: there is none */
-    double chance;  /* of so many equal distances where rows are slow at random: 1 without any */
-};
-
-/* As many of the distances that are on record are equal, whatever distance it is: one of all rows. */
-static double chance_of_equal(const struct stretches *s, size_t distances, size_t equal) {
-    double slow_share = (double)s->slow_count / (double)s->rows;
-    return fmin(1, (double)s->rows * binomial_tail((unsigned)distances, (unsigned)equal, slow_share));
-}
-
-/* Of a long run samples are on record: from one to the next the distance is a multiple of the usual one. */
-static struct regularity regularity_of(const struct stretches *s, int64_t *distances) {
-    size_t count = 0, equal = 0, near_equal = 0;
+/* The distance at which most slow rows follow each other; 0: there is none. Of a long run samples are on record: from
+ * one to the next the distance is a multiple of the usual one. */
+static uint32_t usual_distance(const struct stretches *s, int64_t *distances) {
+    size_t count = 0, equal = 0;
     bool near;
     for (size_t i = 1; i < s->slow_count; i++) {
         int64_t distance = distance_to(s, i, &near);
@@ -192,17 +149,16 @@ static struct regularity regularity_of(const struct stretches *s, int64_t *dista
             distances[count++] = distance;
     }
     if (s->slow_count < SLOW_MIN || count == 0)
-        return (struct regularity){0, 1};
+        return 0;
     qsort(distances, count, sizeof *distances, compare_int64);
     int64_t usual = distances[count / 2];
     for (size_t i = 1; i < s->slow_count; i++) {
         int64_t distance = distance_to(s, i, &near);
-        near_equal += near && distance == usual;
         equal += near ? distance == usual : distance % usual == 0;
     }
     if (usual < 2 || 100 * equal < (size_t)REGULAR_SHARE * (s->slow_count - 1))
-        return (struct regularity){0, 1};
-    return (struct regularity){(uint32_t)usual, chance_of_equal(s, count, near_equal)};
+        return 0;
+    return (uint32_t)usual;
 }
 
 /* Leaves of two slow stretches in a row the first: what a rank does across the end of a stretch, as in a sweep, whose
@@ -223,19 +179,18 @@ static bool join_pairs(struct stretches *s) {
 
 static bool find_distance(struct stretches *s, struct rank_leads *out) {
     int64_t *distances = malloc((s->slow_count + 1) * sizeof *distances);
-    struct regularity found = {0, 1};
+    uint32_t found = 0;
     size_t single = s->slow_count;
     if (distances && !out->phase)
-        found = regularity_of(s, distances);
-    if (distances && !out->phase && found.every == 0 && join_pairs(s)) {
-        found = regularity_of(s, distances);
-        if (found.every > 0) {
+        found = usual_distance(s, distances);
+    if (distances && !out->phase && found == 0 && join_pairs(s)) {
+        found = usual_distance(s, distances);
+        if (found > 0) {
             out->slow_rows = s->slow_count;
             out->longer_ns *= (double)single / (double)s->slow_count;
         }
     }
-    out->every = found.every;
-    out->every_chance = found.chance;
+    out->every = found;
     free(distances);
     return distances != NULL;
 }
@@ -248,17 +203,17 @@ static void describe_phase(struct stretches *s, struct rank_leads *out) {
     size_t from = (size_t)s->slow[0], count = s->slow_count;
     double others = 0;
     for (size_t i = 0; i < count; i++)
-        others += s->others[from + i] + 1;
+        others += s->rank.others[from + i] + 1;
     out->slow_ratio = median_ratio(s, from, from + count, true);
     out->longer_ns = (out->slow_ratio - 1) * others / (double)count;
 }
 
 static void describe(struct stretches *s, struct rank_leads *out) {
-    const size_t rows = s->rows, slow = s->slow_count;
+    const size_t rows = s->rank.rows, slow = s->slow_count;
     double own = 0, others = 0, slow_own = 0, slow_others = 0;
     for (size_t row = 0; row < rows; row++) {
-        own += s->own[row];
-        others += s->others[row];
+        own += s->rank.own[row];
+        others += s->rank.others[row];
     }
     out->rows = rows;
     out->self_ratio = (own + 1) / (others + 1);
@@ -266,8 +221,8 @@ static void describe(struct stretches *s, struct rank_leads *out) {
     if (slow == 0 || rows == 0)
         return;
     for (size_t i = 0; i < slow; i++) {
-        slow_own += s->own[s->slow[i]];
-        slow_others += s->others[s->slow[i]];
+        slow_own += s->rank.own[s->slow[i]];
+        slow_others += s->rank.others[s->slow[i]];
     }
     out->longer_ns = (slow_own - slow_others) / (double)slow;
     out->slow_ratio = (slow_own + 1) / (slow_others + 1);

@@ -428,7 +428,7 @@ static bool correct_leads(struct straggler_analysis *analysis) {
     if (!all)
         return false;
     for (size_t d = 0; d < analysis->directory->dump_count; d++)
-        if (analysis->ranks[d].ratio > 0 || analysis->leads[d].without_peer)
+        if (analysis->ranks[d].ratio > 0 || analysis->leads[d].p < 1) /* a master may work next to nothing, usually */
             all[judged++] = &analysis->leads[d];
     bool done = leads_correct(all, judged);
     free(all);

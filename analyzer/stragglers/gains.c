@@ -158,10 +158,12 @@ static double waits_speedup(const struct straggler_analysis *analysis, const str
     return gain < time ? time / (time - gain) : 1;
 }
 
-/* No replay knows what is usual for a rank without a peer. And a rank that is slow for a part of the run is given what
- * its peers take in all of it, which is as long where these paused elsewhere; who else is named may hide it, though. */
+/* No replay knows what is usual for a rank without a peer. And a rank that is slow for a part of the run, or regularly,
+ * is given what its peers take in all of it, which is as long where these paused elsewhere; who else is named may hide
+ * it, though. */
 static bool is_unknown_to_replays(const struct straggler_analysis *analysis, const struct straggler *straggler) {
-    return straggler->when.without_peer || (straggler->when.phase && analysis->straggler_count == 1);
+    const struct rank_leads *when = &straggler->when;
+    return when->without_peer || ((when->phase || when->regular) && analysis->straggler_count == 1);
 }
 
 /* `all`: the gain of mending all that are named. Returns that of those who are left, negative: no memory. */

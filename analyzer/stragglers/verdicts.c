@@ -343,14 +343,18 @@ static bool make_slow_at_times(const struct verdicts *verdicts, size_t dump, str
                                          .confidence = leads->confidence};
     if (!make_straggler(analysis, STRAGGLER_RANK, &verdict, verdicts->lists, 1, verdicts->batches, straggler))
         return false;
+    /* beside whom it does next to nothing, usually, as a master of many, those do other work */
+    bool is_idle = !leads->phase && leads->usual_ratio * VERDICT_SHARE < 1,
+         without_peer = leads->without_peer || is_idle;
     straggler->at_times = true;
     straggler->when = *leads;
+    straggler->when.without_peer = without_peer;
     double stretches = (double)stretches_of(&analysis->times[dump]);
     straggler->longer_ns = ns_clamped(leads->longer_ns * (double)leads->slow_rows / (double)leads->rows * stretches);
-    straggler->extra_ns = leads->without_peer ? straggler->longer_ns : ns_clamped(leads->lead_ns * stretches);
+    straggler->extra_ns = without_peer ? straggler->longer_ns : ns_clamped(leads->lead_ns * stretches);
     int64_t more = straggler->extra_ns;
     uint32_t among = analysis->times[dump].cut.kind == CUT_MESSAGE ? NOWHERE : analysis->class_of[dump];
-    if (!leads->without_peer && may_fall_elsewhere(analysis, &analysis->times[dump]) &&
+    if (!without_peer && may_fall_elsewhere(analysis, &analysis->times[dump]) &&
         !compare_totals(analysis, verdicts->batches, straggler, among, &more))
         return false;
     more = more > 0 ? more : 0;

@@ -194,6 +194,7 @@ static void a_rank_slow_at_times_is_judged_like_others(void **state) {
                                              .slow_ratio = cases[i].slow_ratio,
                                              .lead_ns = cases[i].lead_seconds * 1e9 / 100,
                                              .self_ratio = 1.02,
+                                             .usual_ratio = 1,
                                              .rows = 100,
                                              .slow_rows = 10};
         const struct straggler_analysis *analysis = judge(&group);
@@ -219,9 +220,40 @@ static void who_works_no_longer_in_all_is_not_slow_before_some_messages(void **s
         group.times[5].bins = (struct rank_bins){.count = 1, .calls = calls};
         group.times[5].cut.kind = cases[i].kind;
         group.times[5].self_ns = WINDOW / 2 + cases[i].more * SECOND / 10;
-        group.leads[5] = (struct rank_leads){
-            .confidence = 0.95, .slow_ratio = 2, .lead_ns = 5e7, .self_ratio = 1.02, .rows = 100, .slow_rows = 10};
+        group.leads[5] = (struct rank_leads){.confidence = 0.95,
+                                             .slow_ratio = 2,
+                                             .lead_ns = 5e7,
+                                             .self_ratio = 1.02,
+                                             .usual_ratio = 1,
+                                             .rows = 100,
+                                             .slow_rows = 10};
         assert_int_equal(judge(&group)->straggler_count, cases[i].claimed);
+    }
+}
+
+/* Who usually works less than a hundredth of what the others do has no peer: that it works no longer in all says
+ * nothing. */
+static void who_is_idle_usually_is_not_compared_in_all(void **state) {
+    (void)state;
+    for (int idle = 0; idle < 2; idle++) {
+        struct hand_group group;
+        uint32_t calls[1] = {100};
+        make_group(&group);
+        group.waits[5].waited_for_ns = 10 * SECOND;
+        group.times[5].bins = (struct rank_bins){.count = 1, .calls = calls};
+        group.times[5].cut.kind = CUT_MESSAGE;
+        group.times[5].self_ns = WINDOW / 4;
+        group.leads[5] = (struct rank_leads){.confidence = 0.95,
+                                             .slow_ratio = 2,
+                                             .lead_ns = 5e7,
+                                             .longer_ns = 1e9,
+                                             .self_ratio = 0.5,
+                                             .usual_ratio = idle ? 0.009 : 0.011,
+                                             .rows = 100,
+                                             .slow_rows = 10};
+        const struct straggler_analysis *analysis = judge(&group);
+        assert_int_equal(analysis->straggler_count, idle);
+        assert_true(!idle || analysis->stragglers[0].when.without_peer);
     }
 }
 
@@ -372,6 +404,7 @@ int main(void) {
         cmocka_unit_test(a_rank_slow_at_times_is_judged_like_others),
         cmocka_unit_test(what_waits_tell_of_is_of_no_single_stretch),
         cmocka_unit_test(who_works_no_longer_in_all_is_not_slow_before_some_messages),
+        cmocka_unit_test(who_is_idle_usually_is_not_compared_in_all),
         cmocka_unit_test(who_is_slow_in_its_median_stretch_is_slow_throughout),
         cmocka_unit_test(a_host_is_slow_as_a_whole),
         cmocka_unit_test(three_of_a_class_can_take_turns),
