@@ -142,14 +142,14 @@ class Bench:
             standing = "too cheap"
         seconds = report["job"]["wall_seconds"]
         promised = verdict.without_frame(verdict.promised(report, clocks.victims), seconds,
-                                         max(0.0, seconds - clocks.wall_seconds))
+                                         max(0.0, seconds - clocks.loop_seconds))
         first, slowed, crowded = clocks.totals[0], clocks.slowed(WORTH), entry["crowd"] == "oversubscribed"
         guilty = clocks.guilty(WORTH)
         entry.update(guilty=guilty, victims=clocks.victims, slowed=slowed, noise=first["noise"], trait=first["trait"],
                      cost=round(cost, 4), disturbed=round(disturbed, 4), drawn=round(clocks.drawn(), 4), standing=standing,
                      accused=sorted(verdict.accused(report, crowded), key=str),
                      outcome=verdict.judge(report, guilty, clocks.victims + slowed, crowded),
-                     promised=promised)
+                     gains=clocks.gains() if clocks.victims else [], promised=promised)
 
     def keep(self, entry, scratch):
         name = f"{entry['number']:04d}-{entry['fault']}-{entry['kind']}-{entry['mpi']}-{entry['ranks']}"

@@ -84,8 +84,9 @@ static void print_totals(const struct job *job, FILE *to, const char *kind, doub
         fprintf(to, "%s%d", i ? ", " : "", plan->victims[i]);
     fprintf(to,
             "], \"steps\": %d, \"planned_seconds\": %.6f, \"work_seconds\": %.6f, \"fault_seconds\": %.6f,"
-            " \"wall_seconds\": %.6f}\n",
-            plan->steps, planned * 1e-6, (base + extra) * 1e-6, extra * 1e-6, wall_us * 1e-6);
+            " \"late_seconds\": %.6f, \"wall_seconds\": %.6f}\n",
+            plan->steps, planned * 1e-6, (base + extra) * 1e-6, extra * 1e-6, plan->late_start_us * 1e-6,
+            wall_us * 1e-6);
 }
 
 static bool write_clocks(const struct job *job, const char *folder, const char *kind, double wall_us) {

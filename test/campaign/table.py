@@ -71,13 +71,15 @@ def steady(ratios):
 
 
 def what_if_by_clocks(records):
-    """What mending was said to give beside what it gives by the clocks and the order in which ranks need each other."""
+    """What mending was said to give beside what it gives by the clocks and the order in which ranks need each other:
+    without the fault, or as the peers, whichever is nearer, or in between."""
     lines = head("what if, by the clocks", "exactly named", "promised within 5 %", "median error", "worst error",
                  "share (95 % bounds)")
     known = [record for record in records if record["standing"] == "counted" and record.get("promised")
              and record["outcome"] == verdict.EXACT]
     for fault in sorted({record["fault"] for record in known}):
-        errors = [record["promised"] * (1 - record["cost"]) - 1 for record in known if record["fault"] == fault]
+        errors = [verdict.promise_error(record["promised"], record["gains"]) for record in known
+                  if record["fault"] == fault]
         good = sum(1 for error in errors if abs(error) <= WITHIN)
         lines.append(row(fault, len(errors), good, f"{100 * statistics.median(errors):+.1f} %",
                          f"{100 * max(errors, key=abs):+.1f} %", share_with_bounds(good, len(errors))))

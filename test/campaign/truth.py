@@ -24,10 +24,6 @@ class Clocks:
         self.kind, self.fault, self.victims = first["kind"], first["fault"], sorted(first["victims"])
         self.complete = len(self.totals) == first["ranks"]
 
-    @property
-    def wall_seconds(self):
-        return max(total["wall_seconds"] for total in self.totals)
-
     def stretch(self):
         """Rank -> how many times as long as planned it computed; ranks without work are left out."""
         return {total["rank"]: total["work_seconds"] / total["planned_seconds"] for total in self.totals
@@ -74,6 +70,31 @@ class Clocks:
                   for rank, parts in enumerate(self.computed)]
         with_fault = duration(self.kind, self.fault, self.computed, 1)
         return 1 - duration(self.kind, self.fault, mended, 1) / with_fault if with_fault > 0 else 0.0
+
+    @property
+    def loop_seconds(self):
+        """What all computation takes in the order in which ranks need each other: no start, no communication."""
+        return duration(self.kind, self.fault, self.computed, 1) * 1e-6
+
+    def gains(self):
+        """How many times as fast that is without the fault; and, where others do the same work, with the victims taking
+        what the median of these takes, a late start as well. In between lies what mending them may give: how long a rank
+        would have taken is known no better."""
+        known = [1 / (1 - self.cost())]
+        peers = [rank for rank in range(len(self.computed)) if rank not in self.victims]
+        if self.kind in ("on-demand", "rounds") and 0 in self.victims:
+            return known
+        if self.kind in ("on-demand", "rounds"):
+            peers = [rank for rank in peers if rank != 0]
+        if not peers or any(len(self.computed[rank]) != len(self.computed[victim])
+                            for rank in peers for victim in self.victims):
+            return known
+        usual = [(step, statistics.median(self.computed[rank][i][1] for rank in peers), 0.0)
+                 for i, (step, _, _) in enumerate(self.computed[self.victims[0]])]
+        mended = [usual if rank in self.victims else parts for rank, parts in enumerate(self.computed)]
+        late = max(self.totals[victim].get("late_seconds", 0.0) for victim in self.victims)
+        left = duration(self.kind, self.fault, mended, 1) * 1e-6 - late
+        return known + [self.loop_seconds / left] if left > 0 else known
 
     def guilty(self, worth):
         """Victims of the plan that cost the job something, each mended alone; all where none does, but all together.

@@ -48,6 +48,12 @@ def without_frame(gain, seconds, frame):
     return (seconds - frame) / (seconds / gain - frame)
 
 
+def promise_error(gain, known):
+    """How far a promise is from all gains known, and from what lies between them: 0 there, else a share of the nearest."""
+    nearest = min(max(gain, min(known)), max(known))
+    return gain / nearest - 1
+
+
 def at_least(count, of, share):
     """Chance of count or more hits in that many tries (a binomial tail, which is a beta distribution's share)."""
     if share <= 0 or share >= 1:

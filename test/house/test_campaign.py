@@ -134,22 +134,40 @@ def test_rates_of_workers_add_up():
     assert both_durations("on-demand", "checkpoint", [(0, 7)], EVEN, EVEN) == [47, 40]
 
 
-def write_clocks(folder, works, victims, planned=10):
+def write_clocks(folder, works, victims, planned=10, kind="train", late=0.0):
     folder.mkdir()
     for rank, (base, extra) in enumerate(works):
-        total = {"kind": "train", "fault": "slow2", "victims": victims, "ranks": len(works), "rank": rank,
-                 "planned_seconds": planned, "work_seconds": base + extra, "wall_seconds": 30 + rank}
+        total = {"kind": kind, "fault": "slow2", "victims": victims, "ranks": len(works), "rank": rank,
+                 "planned_seconds": planned, "work_seconds": base + extra, "late_seconds": late * (rank in victims)}
         (folder / str(rank)).write_text(f"{json.dumps(total)}\n0 1.0 {base} {extra}\n")
     return truth.Clocks(folder)
 
 
 def test_clocks_tell_cost_and_disturbance(tmp_path):
     clocks = write_clocks(tmp_path / "planted", [(10, 0), (10, 10), (11, 0)], [1])
-    assert (clocks.complete, clocks.wall_seconds) == (True, 32)
+    assert (clocks.complete, clocks.loop_seconds) == (True, pytest.approx(20e-6))
     assert clocks.cost() == pytest.approx(1 - 11 / 20)
     assert clocks.disturbed() == pytest.approx(0.1)
     assert write_clocks(tmp_path / "pair", [(12, 0), (10, 0)], [1]).disturbed() == pytest.approx(0.2)
     assert write_clocks(tmp_path / "null", [(10, 0), (10, 0), (10, 0)], []).disturbed() == 0
+
+
+def test_what_mending_gives_lies_between_no_fault_and_what_the_peers_take(tmp_path):
+    # without its fault 9 of 20, as the others' median 7, held by the slowest of these 8
+    assert write_clocks(tmp_path / "works", [(8, 0), (9, 11), (6, 0)], [1]).gains() == pytest.approx([20 / 9, 20 / 8])
+    # that it starts late is mended with it
+    late = write_clocks(tmp_path / "late", [(8, 0), (8, 12)], [1], late=2e-6)
+    assert late.gains() == pytest.approx([20 / 8, 20 / 6])
+    # a master has no peer, and is not one of its workers
+    assert write_clocks(tmp_path / "master", [(4, 4), (8, 0)], [0], kind="rounds").gains() == pytest.approx([16 / 12])
+    worker = write_clocks(tmp_path / "worker", [(1, 0), (8, 0), (9, 11)], [2], kind="rounds")
+    assert worker.gains() == pytest.approx([21 / 10, 21 / 9])
+
+
+def test_a_promise_in_between_is_right():
+    assert [verdict.promise_error(gain, [1.5, 1.2]) for gain in (1.2, 1.3, 1.5)] == [0, 0, 0]
+    assert verdict.promise_error(1.8, [1.5, 1.2]) == pytest.approx(0.2)
+    assert verdict.promise_error(1.08, [1.5, 1.2]) == pytest.approx(-0.1)
 
 
 def test_who_is_hidden_behind_a_slower_one_costs_nothing(tmp_path):
@@ -197,9 +215,9 @@ def record(number, outcome, standing, **more):
 
 
 def test_the_table_counts_what_is_counted_and_shows_the_rest_apart():
-    records = [record(0, "exact", "counted", promised=1.2, cost=0.2, mended=[1.2, 1.21, 1.22]),
-               record(1, "exact", "counted", promised=1.4, cost=0.3, mended=[1.2, 1.21, 1.22]),
-               record(2, "exact", "counted", promised=1.4, cost=0.3, mended=[1.1, 1.21, 1.3]),
+    records = [record(0, "exact", "counted", promised=1.2, gains=[1.25], mended=[1.2, 1.21, 1.22]),
+               record(1, "exact", "counted", promised=1.4, gains=[1 / 0.7, 1.5], mended=[1.2, 1.21, 1.22]),
+               record(2, "exact", "counted", promised=1.4, gains=[1 / 0.7, 1.5], mended=[1.1, 1.21, 1.3]),
                record(3, "missed", "counted"), record(4, "missed", "too cheap"), record(5, "wrong name", "disturbed"),
                record(6, "wrong name", "counted", fault="none", trait="plain"),
                record(7, "exact", "disturbed", fault="none", trait="plain"),
