@@ -43,22 +43,18 @@ struct judging {
     struct regular_rows *regular; /* per column */
 };
 
-struct span {
-    size_t from, to; /* rows */
-};
-
 /* Sums of the leads by column; `unit` NULL: as they are. */
-static void sum_leads(const struct lead *leads, struct span span, size_t columns, const double *unit, double *sums) {
+static void sum_leads(const struct lead *leads, size_t rows, size_t columns, const double *unit, double *sums) {
     for (size_t c = 0; c < columns; c++)
         sums[c] = 0;
-    for (size_t row = span.from; row < span.to; row++)
+    for (size_t row = 0; row < rows; row++)
         for (int i = 0; i < 1 + (leads[row].columns[1] != leads[row].columns[0]); i++)
             sums[leads[row].columns[i]] += leads[row].ns * (unit ? unit[leads[row].columns[i]] : 1);
 }
 
 static bool find_leaders(struct judging *judging) {
     double *sums = judging->scratch;
-    sum_leads(judging->apart.leads, (struct span){0, judging->apart.rows}, judging->apart.columns, NULL, sums);
+    sum_leads(judging->apart.leads, judging->apart.rows, judging->apart.columns, NULL, sums);
     struct leader *leaders = judging->leaders;
     for (size_t c = 1; c < judging->apart.columns; c++)
         leaders[0].column = sums[c] > sums[leaders[0].column] ? c : leaders[0].column;
@@ -96,14 +92,14 @@ static double chance_beside(struct judging *judging, size_t column) {
 
 /* ---- all ranks ----------------------------------------------------------------------------------------------- */
 
-/* What a rank's leads in the span are of a mean stretch of the run, less the median rank's. */
+/* What a rank's leads are of a mean stretch of the run, less the median rank's. */
 static double mean_lead(const struct judging *judging, const struct lead_rows *rows, const struct lead *leads,
-                        struct span span, size_t column, size_t without) {
+                        size_t column, size_t without) {
     size_t n = rows->columns;
     double *unit = judging->scratch, *sums = judging->scratch + judging->single.columns;
     for (size_t c = 0; c < n; c++)
         unit[c] = judging->unit[c + (c >= without)];
-    sum_leads(leads, span, n, unit, sums);
+    sum_leads(leads, rows->rows, n, unit, sums);
     double own = sums[column];
     return (own - median_double(sums, n)) / (double)rows->rows;
 }
@@ -141,14 +137,14 @@ static double least_of(const struct chances *chances) {
     return fmin(chances->alone, fmin(chances->beside, chances->shared));
 }
 
-static double lead_of(struct judging *judging, const struct chances *chances, struct span span, size_t column) {
+static double lead_of(struct judging *judging, const struct chances *chances, size_t column) {
     const struct lead_rows *single = &judging->single;
     if (chances->shared <= fmin(chances->alone, chances->beside))
-        return mean_lead(judging, single, single->shared, span, column, single->columns);
+        return mean_lead(judging, single, single->shared, column, single->columns);
     if (chances->beside >= chances->alone)
-        return mean_lead(judging, single, single->leads, span, column, single->columns);
+        return mean_lead(judging, single, single->leads, column, single->columns);
     const struct leader *leader = leader_beside(judging, column);
-    return mean_lead(judging, &leader->single, leader->single.leads, span, column - (column > leader->column),
+    return mean_lead(judging, &leader->single, leader->single.leads, column - (column > leader->column),
                      leader->column);
 }
 
@@ -193,18 +189,29 @@ static double least_evidence(const struct evidence *evidence) {
     return fmin(fmin(1, evidence->of_regular), fmin(evidence->part, least_of(&evidence->chances)));
 }
 
+/* What it leads by where it is slow for a part of the run, by its usual ratio there at most: neither a pause of its own
+ * counts for more, nor does one of the others make up for what it leads by elsewhere. */
+static double cost_in_part(const struct judging *judging, const struct lead *leads, const struct rank_leads *found,
+                           size_t column) {
+    const struct leads_table *table = judging->table;
+    double cost = 0, share = 1 - 1 / found->slow_ratio;
+    for (size_t row = found->first * table->rows / 1000; row < found->last * table->rows / 1000; row++) {
+        double own = (double)table->self_ns[row * table->columns + column] * share;
+        if (leads[row].columns[0] == column || leads[row].columns[1] == column)
+            cost += fmin(leads[row].ns * judging->unit[column], own);
+    }
+    return cost / (double)table->rows;
+}
+
 static double cost_of(struct judging *judging, const struct evidence *evidence, const struct rank_leads *found,
                       size_t column) {
     const struct chances *chances = &evidence->chances;
-    size_t rows = judging->single.rows;
-    struct span span = {0, rows};
-    bool by_part = evidence->part < least_of(chances);
-    if (by_part) /* outside, in a long warm-up say, others may have led by as much */
-        span = (struct span){found->first * rows / 1000, found->last * rows / 1000};
-    double cost = lead_of(judging, chances, span, column);
-    if (chances->shared <= CHANCE_LOOKED_AT) /* of two that are slow at once one leads the other by chance alone */
-        cost = fmax(cost, lead_of(judging, &(struct chances){1, 1, 0}, span, column));
-    return by_part ? fmin(cost, found->longer_ns * (double)found->slow_rows / (double)rows) : cost;
+    bool by_part = evidence->part < least_of(chances), both = chances->shared <= CHANCE_LOOKED_AT;
+    double cost =
+        by_part ? cost_in_part(judging, judging->single.leads, found, column) : lead_of(judging, chances, column);
+    if (both && by_part) /* of two that are slow at once one leads the other by chance alone */
+        return fmax(cost, cost_in_part(judging, judging->single.shared, found, column));
+    return both ? fmax(cost, lead_of(judging, &(struct chances){1, 1, 0}, column)) : cost;
 }
 
 static void describe_regular(const struct regular_rows *regular, struct rank_leads *out) {

@@ -477,6 +477,22 @@ static void a_pause_is_not_what_a_slow_part_costs(void **state) {
     free(hand);
 }
 
+/* One of two takes 1.2 times as long in the second half, where the other pauses for longer than all of that: it costs
+ * what it leads by between these pauses: 0.92 ms, of which noise and the pauses hide less than half. */
+static void pauses_of_others_do_not_pay_for_a_slow_part(void **state) {
+    (void)state;
+    struct hand_table *hand = make_table(1, 240, 2);
+    for (size_t row = 120; row < 240; row++)
+        slow_down(hand, row, 1, 1.2);
+    for (size_t row = 125; row < 240; row += 9 + row % 5)
+        slow_down(hand, row, 0, 6);
+    judge(hand);
+    const struct rank_leads *found = &hand->found[1];
+    assert_true(found->confidence >= CONFIDENCE_VERDICT && found->phase);
+    assert_true(found->lead_ns > 0.5e6 && found->lead_ns < 1.0e6);
+    free(hand);
+}
+
 /* Seven times as long in eight stretches, and once thirty times: nine stretches are what it is about. */
 static void a_pause_hides_no_slow_stretches(void **state) {
     (void)state;
@@ -887,6 +903,7 @@ int main(void) {
         cmocka_unit_test(long_stretches_are_left_out_where_few_are_most),
         cmocka_unit_test(a_pause_is_not_what_a_steady_rank_costs),
         cmocka_unit_test(a_pause_is_not_what_a_slow_part_costs),
+        cmocka_unit_test(pauses_of_others_do_not_pay_for_a_slow_part),
         cmocka_unit_test(a_pause_hides_no_slow_stretches),
         cmocka_unit_test(pauses_half_as_long_count_with_the_longest),
         cmocka_unit_test(pauses_that_come_regularly_count_for_more),
