@@ -6,11 +6,11 @@
 
 #include "analyzer/base/significance.h"
 #include "analyzer/base/statistics.h"
+#include "analyzer/leads/kept_rows.h"
 #include "analyzer/leads/lead_chances.h"
 #include "analyzer/leads/regular_rows.h"
 #include "analyzer/leads/slow_part.h"
 #include "analyzer/leads/slow_stretches.h"
-#include "analyzer/leads/kept_rows.h"
 
 enum {
     ROWS_MIN = 16,      /* as of turns: two for each of TIME_BATCHES_MIN batches */
@@ -332,16 +332,19 @@ static bool judge_table(const struct leads_table *table, size_t only, struct ran
 
 /* ---- all stretches, and the usual ones ------------------------------------------------------------------------- */
 
-/* Judges the stretches that were kept, and says so of all. */
-static bool judge_kept(const struct kept_rows *kept, size_t rows, size_t only, struct rank_leads *out) {
-    double of_all = (double)kept->table.rows / (double)rows;
+/* Judges the stretches of a table that were kept, and says so of all of them. */
+static bool judge_kept(const struct kept_rows *kept, const struct leads_table *table, size_t only,
+                       struct rank_leads *out) {
+    size_t rows = table->rows;
     bool done = judge_table(&kept->table, only, out);
-    for (size_t c = 0; done && c < kept->table.columns; c++) {
-        struct rank_leads *leads = &out[c];
+    for (size_t c = 0; done && c < table->columns; c++) {
+        struct rank_leads *leads = &out[c], of_all = {.self_ratio = 0};
         leads->p = fmin(1, TESTS_USUAL * leads->p);
-        leads->lead_ns *= of_all;
+        leads->lead_ns *= (double)kept->table.rows / (double)rows;
         if (leads->rows == 0)
             continue;
+        done = slow_stretches_find(table, c, &of_all);
+        leads->self_ratio = of_all.self_ratio;
         size_t first = leads->first * kept->table.rows / 1000, last = leads->last * kept->table.rows / 1000;
         leads->rows = rows;
         leads->first = (uint32_t)(1000 * kept->row_of[first] / rows);
@@ -355,7 +358,7 @@ static bool judge_below(const struct judging *judging, const struct lead *leads,
     struct kept_rows kept;
     struct rank_leads *found = calloc(judging->table->columns, sizeof *found);
     bool done = kept_rows_below(&kept, judging->table, leads, least) && found &&
-                judge_kept(&kept, judging->table->rows, column, found);
+                judge_kept(&kept, judging->table, column, found);
     if (done)
         *out = found[column];
     free(found);
@@ -363,15 +366,16 @@ static bool judge_below(const struct judging *judging, const struct lead *leads,
     return done;
 }
 
-/* Whether the rank is beyond doubt over all stretches; what it is in the usual ones is little beside that. */
+/* Whether the rank is beyond doubt over all stretches, whichever others are tested: what it is in the usual ones is
+ * little beside that. A verdict's confidence is 1 - 10 times the corrected chance (significance.h). */
 static bool is_sure(const struct rank_leads *leads, size_t columns) {
-    return leads->p * TESTS * (double)columns <= 1 - CONFIDENCE_VERDICT;
+    return leads->p * TESTS * (double)columns <= (1 - CONFIDENCE_VERDICT) / 10;
 }
 
 static bool judge_usual(const struct leads_table *table, struct rank_leads *out) {
     struct kept_rows kept;
     struct rank_leads *found = calloc(table->columns + 1, sizeof *found);
-    bool done = kept_rows_usual(&kept, table) && found && judge_kept(&kept, table->rows, ALL_COLUMNS, found);
+    bool done = kept_rows_usual(&kept, table) && found && judge_kept(&kept, table, ALL_COLUMNS, found);
     for (size_t c = 0; done && c < table->columns; c++)
         if (found[c].p < out[c].p && !is_sure(&out[c], table->columns))
             out[c] = found[c];

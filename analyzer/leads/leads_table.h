@@ -27,7 +27,7 @@ struct rank_leads {
     double confidence; /* as in significance.h, set by leads_correct */
     double lead_ns;    /* of its mean stretch, less the median rank's: what goes of each stretch on its account */
     double self_ratio; /* all of its time / all of the others' median; 0: not judged */
-    /* when it is slow (slow_stretches.h); two stretches in a row that come regularly count as one */
+    /* when it is slow (slow_stretches.h); stretches in a row that come regularly count as one */
     size_t rows, slow_rows;
     double slow_ratio;  /* in the slow ones, its time / the others' median */
     double usual_ratio; /* the same in its median stretch, where it is slow for a part of the run of those beside it */

@@ -29,13 +29,13 @@ struct heights {
     struct place_sum *sums; /* room for one of each row */
 };
 
-/* Every so many-th stretch, from `phase` on. */
+/* Every so many-th stretch, from `first` on. */
 struct comb {
-    uint32_t every, phase;
+    uint32_t every, first;
 };
 
 static bool is_in(const struct comb *comb, uint32_t number) {
-    return number % comb->every == comb->phase;
+    return number % comb->every == comb->first;
 }
 
 static void place_values(struct heights *heights, const double *values, double *places) {
@@ -84,8 +84,8 @@ static double log_chance(struct place_sum places) {
 
 /* Of all combs of a distance, by where they begin: one pass over the rows. */
 static void sum_places(const struct heights *heights, const double *places, uint32_t every, struct place_sum *sums) {
-    for (uint32_t phase = 0; phase < every; phase++)
-        sums[phase] = (struct place_sum){0, 0};
+    for (uint32_t first = 0; first < every; first++)
+        sums[first] = (struct place_sum){0, 0};
     for (size_t row = 0; row < heights->table->rows; row++) {
         struct place_sum *sum = &sums[heights->table->numbers[row] % every];
         sum->sum += places[row];
@@ -102,11 +102,11 @@ static double least_likely(const struct heights *heights, struct comb *best, dou
         if (every <= table->at_once)
             continue;
         sum_places(heights, heights->places, every, heights->sums);
-        for (uint32_t phase = 0; phase < every; phase++) {
-            double chance = log_chance(heights->sums[phase]);
+        for (uint32_t first = 0; first < every; first++) {
+            double chance = log_chance(heights->sums[first]);
             if (chance < least) {
                 least = chance;
-                *best = (struct comb){every, phase};
+                *best = (struct comb){every, first};
             }
         }
         *choices += every;
@@ -168,8 +168,8 @@ static void add_beside(const struct heights *heights, const struct lead_rows *si
     sum_places(heights, heights->places, every, heights->sums);
     for (int side = 0; side < 2; side++)
         for (uint32_t steps = 1; steps <= most; steps++) {
-            const struct comb beside = {every, (comb->phase + (side == 0 ? every - steps : steps)) % every};
-            if (log_chance(heights->sums[beside.phase]) > log(ALSO_REGULAR))
+            const struct comb beside = {every, (comb->first + (side == 0 ? every - steps : steps)) % every};
+            if (log_chance(heights->sums[beside.first]) > log(ALSO_REGULAR))
                 break;
             const struct usual more = usual_of_comb(heights, single, &beside, column, unit);
             out->longer_ns += more.longer_ns;
@@ -180,7 +180,7 @@ static void add_beside(const struct heights *heights, const struct lead_rows *si
 /* Where such stretches are long for all, that they come regularly says nothing of whose they are. */
 static bool is_long_for_all(const struct heights *heights, const struct comb *comb) {
     sum_places(heights, heights->long_places, comb->every, heights->sums);
-    return exp(log_chance(heights->sums[comb->phase])) <= LONG_FOR_ALL;
+    return exp(log_chance(heights->sums[comb->first])) <= LONG_FOR_ALL;
 }
 
 bool regular_rows_find(const struct leads_table *table, const struct lead_rows *single, const double *unit,
