@@ -360,7 +360,7 @@ static void find_transfers(struct estimate *e) {
         }
         if (n == 0)
             continue;
-        qsort(e->scratch, n, sizeof *e->scratch, compare_int64);
+        sort_int64(e->scratch, n);
         placed->transfer = e->scratch[n / 10] > 0 ? e->scratch[n / 10] : 0;
     }
 }
@@ -373,7 +373,7 @@ static int64_t spread_of_exits(struct estimate *e, uint32_t domain) {
     if (count == 0 && n > 0) {
         for (size_t i = 0; i < n; i++)
             e->scratch[i] = llabs(e->points[i].value);
-        qsort(e->scratch, n, sizeof *e->scratch, compare_int64);
+        sort_int64(e->scratch, n);
         return e->scratch[n - 1 - n / 10];
     }
     for (size_t i = 0; i < count; i++)

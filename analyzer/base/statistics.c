@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyzer/base/radix_sort.h"
+#include "analyzer/base/sort.h"
 
 #define COMPARE_VALUES(name, type)                                                                                     \
     int name(const void *a, const void *b) {                                                                           \
@@ -19,6 +20,18 @@ COMPARE_VALUES(compare_double, double)
 
 int compare_text(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+#define LESS_VALUE(a, b) (*(a) < *(b))
+DEFINE_SORT(sort_each_int64, int64_t, LESS_VALUE, compare_int64)
+DEFINE_SORT(sort_each_double, double, LESS_VALUE, compare_double)
+
+void sort_int64(int64_t *values, size_t count) {
+    sort_each_int64(values, count);
+}
+
+void sort_double(double *values, size_t count) {
+    sort_each_double(values, count);
 }
 
 static int64_t half_way(int64_t low, int64_t high) {
@@ -88,7 +101,7 @@ int64_t median_unsorted_int64(int64_t *values, size_t count) {
             return half_way_beyond(values, count, shift, digit);
         count = keep_digit(values, count, shift, digit);
     }
-    qsort(values, count, sizeof *values, compare_int64);
+    sort_int64(values, count);
     return half_way(values[low], values[high]);
 }
 
@@ -97,11 +110,11 @@ int64_t median_unsorted_int64(int64_t *values, size_t count) {
 /* The middle value; of an even number the lower or the higher of the two in the middle. Sorts. */
 #define MEDIANS(kind, type)                                                                                            \
     type median_low_##kind(type *values, size_t count) {                                                               \
-        qsort(values, count, sizeof *values, compare_##kind);                                                          \
+        sort_##kind(values, count);                                                                                    \
         return values[(count - 1) / 2];                                                                                \
     }                                                                                                                  \
     type median_high_##kind(type *values, size_t count) {                                                              \
-        qsort(values, count, sizeof *values, compare_##kind);                                                          \
+        sort_##kind(values, count);                                                                                    \
         return values[count / 2];                                                                                      \
     }
 MEDIANS(int64, int64_t)

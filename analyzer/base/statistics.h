@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Order statistics, and the orders themselves.
- * Lives here: comparing numbers and texts for qsort, medians, quantiles, distances from a middle.
+ * Lives here: comparing numbers and texts for qsort, sorting numbers, medians, quantiles, distances from a middle.
  * Must not live here: histograms (log_bins.h), tests (significance.h).
  *
  * Medians sort `values` ascending and leave them so, where nothing else is said; `count` is above 0. Of an even number
@@ -20,6 +20,10 @@ int compare_int64(const void *a, const void *b);
 int compare_uint64(const void *a, const void *b);
 int compare_double(const void *a, const void *b);
 int compare_text(const void *a, const void *b); /* of pointers to texts */
+
+/* Ascending. */
+void sort_int64(int64_t *values, size_t count);
+void sort_double(double *values, size_t count);
 
 /* Half-way is rounded towards the lower one, and never runs over. */
 int64_t median_int64(int64_t *values, size_t count);

@@ -327,8 +327,8 @@ static void rebuild_entries(struct item *items, size_t count, int64_t *room) {
         if (items[i].call >= LOCAL_WORK && items[i].known)
             ends.work[ends.work_count++] = items[i].end_ns;
     }
-    qsort(ends.all, ends.count, sizeof *room, compare_int64);
-    qsort(ends.work, ends.work_count, sizeof *room, compare_int64);
+    sort_int64(ends.all, ends.count);
+    sort_int64(ends.work, ends.work_count);
     for (size_t i = 0; i < count; i++)
         items[i].enter_ns = entry_time(&ends, &items[i]);
 }

@@ -53,7 +53,7 @@ bool kept_rows_usual(struct kept_rows *kept, const struct leads_table *table) {
         for (size_t c = 0; c < table->columns; c++)
             lengths[row] += (double)table->self_ns[row * table->columns + c];
     memcpy(sorted, lengths, table->rows * sizeof *sorted);
-    qsort(sorted, table->rows, sizeof *sorted, compare_double);
+    sort_double(sorted, table->rows);
     bool done = keep_rows(kept, table, lengths, longest_usual(sorted, table->rows));
     free(lengths);
     return done;

@@ -123,7 +123,7 @@ double chance_of_large(const struct lead_rows *rows, const struct question *ques
         return -1;
     for (size_t row = 0; row < rows->rows; row++)
         own[row] = is_asked_about(question, &leads[row]) ? leads[row].ns : 0;
-    qsort(own, rows->rows, sizeof *own, compare_double);
+    sort_double(own, rows->rows);
     *least = least_large(own, rows->rows, sum_of_leads(rows, question).own);
     free(own);
     for (size_t row = 0; row < rows->rows; row++) {

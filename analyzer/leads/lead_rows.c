@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "analyzer/base/sort.h"
 #include "analyzer/base/statistics.h"
 
 enum { ALIKE_COLUMNS = 64 }; /* so many ranks tell how much rows resemble each other as well as all of them */
@@ -45,12 +46,15 @@ struct placed_value {
     uint32_t column;
 };
 
-static int compare_values(const void *a, const void *b) {
-    const struct placed_value *left = a, *right = b;
-    if (left->value != right->value)
-        return left->value < right->value ? -1 : 1;
-    return left->column < right->column ? -1 : left->column > right->column;
+static bool is_less(const struct placed_value *a, const struct placed_value *b) {
+    return a->value < b->value || (a->value == b->value && a->column < b->column);
 }
+
+static int compare_placed(const void *a, const void *b) {
+    return is_less(b, a) - is_less(a, b);
+}
+
+DEFINE_SORT(sort_placed, struct placed_value, is_less, compare_placed)
 
 static void place_row(struct lead_rows *rows, size_t row, const struct placed_value *sorted) {
     size_t n = rows->columns;
@@ -71,7 +75,7 @@ static bool place_rows(struct lead_rows *rows) {
     for (size_t row = 0; sorted && row < rows->rows; row++) {
         for (size_t c = 0; c < rows->columns; c++)
             sorted[c] = (struct placed_value){rows->self[row * rows->columns + c], (uint32_t)c};
-        qsort(sorted, rows->columns, sizeof *sorted, compare_values);
+        sort_placed(sorted, rows->columns);
         place_row(rows, row, sorted);
     }
     free(sorted);

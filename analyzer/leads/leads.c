@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "analyzer/base/side_by_side.h"
 #include "analyzer/base/significance.h"
 #include "analyzer/base/statistics.h"
 #include "analyzer/leads/kept_rows.h"
@@ -374,18 +375,34 @@ static bool is_sure(const struct rank_leads *leads, size_t columns) {
 
 static bool judge_usual(const struct leads_table *table, struct rank_leads *out) {
     struct kept_rows kept;
-    struct rank_leads *found = calloc(table->columns + 1, sizeof *found);
-    bool done = kept_rows_usual(&kept, table) && found && judge_kept(&kept, table, ALL_COLUMNS, found);
-    for (size_t c = 0; done && c < table->columns; c++)
-        if (found[c].p < out[c].p && !is_sure(&out[c], table->columns))
-            out[c] = found[c];
-    free(found);
+    bool done = kept_rows_usual(&kept, table) && judge_kept(&kept, table, ALL_COLUMNS, out);
     kept_rows_free(&kept);
     return done;
 }
 
-bool leads_judge(const struct leads_table *table, struct rank_leads *out) {
-    return judge_table(table, ALL_COLUMNS, out) && (table->level || judge_usual(table, out));
+/* Over all stretches, and over the usual ones. */
+struct both {
+    const struct leads_table *table;
+    struct rank_leads *found[2];
+    bool done[2];
+};
+
+static void judge_one(void *context, size_t number) {
+    struct both *both = context;
+    both->done[number] =
+        number == 0 ? judge_table(both->table, ALL_COLUMNS, both->found[0]) : judge_usual(both->table, both->found[1]);
+}
+
+bool leads_judge(const struct leads_table *table, unsigned threads, struct rank_leads *out) {
+    struct rank_leads *usual = calloc(table->columns + 1, sizeof *usual);
+    struct both both = {table, {out, usual}, {false, table->level}};
+    if (usual)
+        side_by_side(threads, table->level ? 1 : 2, judge_one, &both);
+    for (size_t c = 0; !table->level && both.done[0] && both.done[1] && c < table->columns; c++)
+        if (usual[c].p < out[c].p && !is_sure(&out[c], table->columns))
+            out[c] = usual[c];
+    free(usual);
+    return both.done[0] && both.done[1];
 }
 
 bool leads_correct(struct rank_leads *const *ranks, size_t count) {

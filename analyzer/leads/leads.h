@@ -26,9 +26,9 @@
 
 #include "analyzer/leads/leads_table.h"
 
-/* Judges every column into out[columns]. With fewer than two columns, or too few rows, nobody is judged. Returns false
- * when memory is short. */
-bool leads_judge(const struct leads_table *table, struct rank_leads *out);
+/* Judges every column into out[columns]. With fewer than two columns, or too few rows, nobody is judged. On up to
+ * `threads` threads, with the same result for any number. Returns false when memory is short. */
+bool leads_judge(const struct leads_table *table, unsigned threads, struct rank_leads *out);
 
 /* Corrects for testing `count` ranks at once, and for this being one of two tests. Returns false when memory is
  * short. */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "analyzer/base/sort.h"
 #include "analyzer/base/statistics.h"
 
 bool rank_rows_init(struct rank_rows *rank, const struct leads_table *table, size_t column) {
@@ -32,13 +33,16 @@ void rank_rows_free(struct rank_rows *rank) {
     free(rank->above);
 }
 
-static int compare_row_values(const void *a, const void *b) {
-    const struct row_value *left = a, *right = b;
-    if (left->value != right->value)
-        return left->value < right->value ? -1 : 1;
-    return left->row < right->row ? -1 : left->row > right->row;
+static bool is_less(const struct row_value *a, const struct row_value *b) {
+    return a->value < b->value || (a->value == b->value && a->row < b->row);
 }
 
+static int compare_row_values(const void *a, const void *b) {
+    return is_less(b, a) - is_less(a, b);
+}
+
+DEFINE_SORT(sort_each, struct row_value, is_less, compare_row_values)
+
 void sort_row_values(struct row_value *values, size_t count) {
-    qsort(values, count, sizeof *values, compare_row_values);
+    sort_each(values, count);
 }

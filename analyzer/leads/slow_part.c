@@ -23,7 +23,7 @@ struct part {
 /* By how much each value of a row is above the median of the others; `sorted` has room for all. */
 static void heights_of_row(const double *self, size_t columns, bool level, double *sorted, double *out) {
     memcpy(sorted, self, columns * sizeof *sorted);
-    qsort(sorted, columns, sizeof *sorted, compare_double);
+    sort_double(sorted, columns);
     size_t low = (columns - 2) / 2, high = (columns - 1) / 2; /* among the others */
     for (size_t c = 0; c < columns; c++) {
         /* whoever is at or before a place in the middle takes that place from the others */
@@ -98,7 +98,7 @@ bool slow_parts_find(struct slow_parts *parts, const double *self, const double 
     for (size_t c = 0; done && c < columns; c++)
         parts->correlations[c] = correlation_of_column(parts, c);
     if (done)
-        qsort(parts->correlations, columns, sizeof *parts->correlations, compare_double);
+        sort_double(parts->correlations, columns);
     free(above);
     free(scratch);
     return done;

@@ -124,7 +124,7 @@ static double split_of(const double *sorted, size_t count) {
 static void find_high_rows(struct stretches *s) {
     for (size_t row = 0; row < s->rank.rows; row++)
         s->scratch[row] = s->rank.above[row];
-    qsort(s->scratch, s->rank.rows, sizeof *s->scratch, compare_double);
+    sort_double(s->scratch, s->rank.rows);
     double split = split_of(s->scratch, s->rank.rows);
     for (size_t row = 0; row < s->rank.rows; row++)
         if (s->rank.above[row] > split)
@@ -150,7 +150,7 @@ static uint32_t usual_distance(const struct stretches *s, int64_t *distances) {
     }
     if (s->slow_count < SLOW_MIN || count == 0)
         return 0;
-    qsort(distances, count, sizeof *distances, compare_int64);
+    sort_int64(distances, count);
     int64_t usual = distances[count / 2];
     for (size_t i = 1; i < s->slow_count; i++) {
         int64_t distance = distance_to(s, i, &near);

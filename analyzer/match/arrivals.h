@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzer/base/cache_lines.h"
+
 enum arrival_kind {
     ARRIVAL_PART,   /* struct channel_arrival */
     ARRIVAL_PASSED, /* struct channel_passed */
@@ -42,7 +44,7 @@ struct arrival_batch {
 
 /* All zero is an empty queue. */
 struct arrivals {
-    char *bytes;
+    ON_OWN_LINES char *bytes;
     size_t begin, end, room; /* what is there: bytes[begin] to bytes[end] */
     size_t batch;            /* where the batch begins that is being added */
     size_t batches;          /* that are there */

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "analyzer/base/cache_lines.h"
 #include "analyzer/base/side_by_side.h"
 #include "analyzer/match/between.h"
 #include "analyzer/match/pairing.h"
@@ -313,11 +314,11 @@ static bool run_workers(struct match_workers *all, const struct common_clock *cl
     all->walks = walks;
     all->pairings = pairings;
     all->next = next;
-    all->dumps = calloc(directory->dump_count + 1, sizeof *all->dumps);
+    all->dumps = calloc_on_own_lines(directory->dump_count + 1, sizeof *all->dumps);
     size_t queues = (size_t)all->count * all->count;
-    all->told = calloc(queues, sizeof *all->told);
-    all->told_now[0] = calloc(queues, sizeof *all->told);
-    all->told_now[1] = calloc(queues, sizeof *all->told);
+    all->told = calloc_on_own_lines(queues, sizeof *all->told);
+    all->told_now[0] = calloc_on_own_lines(queues, sizeof *all->told);
+    all->told_now[1] = calloc_on_own_lines(queues, sizeof *all->told);
     all->worker_of = shares_deal(directory, all->count);
     if (all->between) {
         all->between->told = all->told;

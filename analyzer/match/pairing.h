@@ -7,12 +7,13 @@
 #ifndef COMMTAP_MATCH_PAIRING_H
 #define COMMTAP_MATCH_PAIRING_H
 
+#include "analyzer/base/cache_lines.h"
 #include "analyzer/match/arrivals.h"
 #include "analyzer/match/channel.h"
 #include "analyzer/match/messages.h"
 
 struct pairing {
-    struct channel_owner owner;
+    ON_OWN_LINES struct channel_owner owner;
     struct channel *channels;  /* one per communicator */
     struct hash_table started; /* channels of persistent and captured collectives */
     struct messages messages;

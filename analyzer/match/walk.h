@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzer/base/cache_lines.h"
 #include "analyzer/base/hash_table.h"
 #include "analyzer/match/arrivals.h"
 #include "analyzer/match/channel.h"
@@ -57,7 +58,7 @@ struct enqueuing_call {
 enum { LAUNCH_CALLS = 16 };
 
 struct walk_dump {
-    struct record_stream stream;
+    ON_OWN_LINES struct record_stream stream;
     struct walk_lane *lanes;
     struct arrival_turn turn; /* of its next batch */
     struct group_messages groups;
@@ -75,7 +76,7 @@ struct walk_channel {
 
 /* The reading half of one worker. */
 struct match_walk {
-    const struct common_clock *clock;
+    ON_OWN_LINES const struct common_clock *clock;
     const struct match_directory *directory;
     const struct match_sink *sink;
     void *state;

@@ -348,13 +348,18 @@ static void match_record(struct match_walk *walk, const struct match_record *ite
         walk_message(walk, item, &item->messages[i], lane);
 }
 
-static void hand_out_record(struct match_walk *walk, struct match_record item) {
-    struct time_stretch bounds = covered_time_bounds(walk->sink->covered, item.stretch);
-    item.t0 = arrival_of(walk, &item);
-    item.t0 = item.t0 < bounds.from ? bounds.from : item.t0;
-    item.t1 = item.t1 > bounds.to ? bounds.to : item.t1;
-    item.since = item.since < item.t0 ? item.since : item.t0;
-    walk->sink->record(walk->state, &item);
+/* Shows what lies in the covered time. Cut in place and put back: a copy of a record that was just filled in waits for
+ * every one of its fields to be written, which took a tenth of the walk. */
+static void hand_out_record(struct match_walk *walk, struct match_record *item) {
+    struct time_stretch bounds = covered_time_bounds(walk->sink->covered, item->stretch);
+    int64_t whole_t1 = item->t1, whole_since = item->since;
+    int64_t t0 = arrival_of(walk, item);
+    item->t0 = t0 < bounds.from ? bounds.from : t0;
+    item->t1 = whole_t1 > bounds.to ? bounds.to : whole_t1;
+    item->since = whole_since < item->t0 ? whole_since : item->t0;
+    walk->sink->record(walk->state, item);
+    item->t1 = whole_t1;
+    item->since = whole_since;
 }
 
 /* Whether the launch of the group that this message is in will ask for it. Where launches have no times none will. */
@@ -409,7 +414,7 @@ void match_walk_record(struct match_walk *walk, size_t dump, const struct record
         note_launch_call(walk, &item);
     note_messages_of_groups(walk, &item);
     if (walk->sink->record)
-        hand_out_record(walk, item);
+        hand_out_record(walk, &item);
     if (is_matched(walk, &item)) {
         match_record(walk, &item, lane);
         walk_epoch(walk, &item);

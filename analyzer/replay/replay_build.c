@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
+#include "analyzer/base/cache_lines.h"
 #include "analyzer/base/grow.h"
 #include "analyzer/base/hash.h"
 #include "analyzer/match/sources.h"
@@ -9,13 +10,13 @@
 
 struct replay_build *replay_begin(const struct common_clock *clock, const struct match_directory *directory,
                                   const struct covered_time *covered, const struct cut *cuts, unsigned workers) {
-    struct replay_build *build = calloc(1, sizeof *build);
+    struct replay_build *build = calloc_on_own_lines(1, sizeof *build);
     if (!build)
         return NULL;
     *build = (struct replay_build){
         .directory = directory, .covered = covered, .cuts = cuts, .from_ns = -NS_MOST, .workers = workers};
     build->end_only = delay_costs_window(clock, REPLAY_RECORDS_MOST, &build->from_ns);
-    build->histories = calloc(directory->dump_count, sizeof *build->histories);
+    build->histories = calloc_on_own_lines(directory->dump_count, sizeof *build->histories);
     if (build->histories)
         return build;
     replay_drop(build);

@@ -9,6 +9,7 @@
 #ifndef COMMTAP_REPLAY_REPLAY_BUILD_H
 #define COMMTAP_REPLAY_REPLAY_BUILD_H
 
+#include "analyzer/base/cache_lines.h"
 #include "analyzer/base/hash_table.h"
 #include "analyzer/replay/replay.h"
 
@@ -50,7 +51,7 @@ struct sends {
 
 /* What one worker has gathered. */
 struct replay_gathered {
-    struct replay_link *links;
+    ON_OWN_LINES struct replay_link *links;
     size_t link_count, link_room;
     struct member *members;
     size_t member_count, member_room;
@@ -73,7 +74,7 @@ struct replay_roles {
 
 /* One dump's nodes. */
 struct dump_nodes {
-    struct replay_node *nodes;
+    ON_OWN_LINES struct replay_node *nodes;
     size_t count, room;
     struct open_flow *open; /* per lane */
     uint32_t *stretch_of;   /* per flow */

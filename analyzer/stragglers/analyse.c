@@ -4,6 +4,7 @@
  * Lives here: running the walk, judging comparison groups, asking what if.
  * Must not live here: what makes a suspicion a claim (verdicts.c), the statistics (significance.c), opening files.
  */
+#include "analyzer/base/cache_lines.h"
 #include "analyzer/stragglers/stragglers.h"
 
 #include <stdlib.h>
@@ -29,7 +30,7 @@ enum {
 /* ---- the walk ---------------------------------------------------------------------------------------------------- */
 
 struct analysis_worker {
-    struct straggler_analysis *analysis;
+    ON_OWN_LINES struct straggler_analysis *analysis;
     struct delay_costs_build *delay_costs;
     struct replay_build *replay;
     unsigned number;
@@ -91,7 +92,8 @@ static void take_record(void *state, const struct match_record *item) {
     struct analysis_worker *worker = state;
     struct straggler_analysis *analysis = worker->analysis;
     const struct call_name *call = item->call == CALL_UNKNOWN ? NULL : analysis->directory->calls[item->call].name;
-    analysis->reader_of[item->dump] = worker->number + 1;
+    if (analysis->reader_of[item->dump] != worker->number + 1) /* once: other workers' dumps are beside it */
+        analysis->reader_of[item->dump] = worker->number + 1;
     delay_costs_add_record(worker->delay_costs, worker->number, item);
     links_note(&worker->links, item, call);
     replay_add_record(worker->replay, worker->number, item);
@@ -293,11 +295,11 @@ static bool prepare(struct straggler_analysis *analysis) {
     bins = bins > BINS_MOST ? BINS_MOST : bins < BINS_LEAST ? BINS_LEAST : bins;
     uint32_t segments = (uint32_t)(SEGMENTS_IN_ALL / count);
     segments = segments > SEGMENTS_MOST ? SEGMENTS_MOST : segments < SEGMENTS_LEAST ? SEGMENTS_LEAST : segments;
-    analysis->times = calloc(count, sizeof *analysis->times);
+    analysis->times = calloc_on_own_lines(count, sizeof *analysis->times);
     analysis->ranks = calloc(count, sizeof *analysis->ranks);
     analysis->leads = calloc(count, sizeof *analysis->leads);
     analysis->launches = calloc(count, sizeof *analysis->launches);
-    analysis->profiles = calloc(count, sizeof *analysis->profiles);
+    analysis->profiles = calloc_on_own_lines(count, sizeof *analysis->profiles);
     analysis->reader_of = calloc(count, sizeof *analysis->reader_of);
     analysis->class_of = malloc(count * sizeof *analysis->class_of);
     analysis->stage_of = calloc(count, sizeof *analysis->stage_of);
@@ -328,10 +330,10 @@ static void measure_rank(void *context, size_t dump) {
         waits_measure_wall(&analysis->shown, dump, times->comm_ns);
 }
 
-static void measure(struct straggler_analysis *analysis, unsigned threads) {
+static void measure(struct straggler_analysis *analysis) {
     analysis->from_ns = INT64_MAX;
     analysis->to_ns = INT64_MIN;
-    side_by_side(threads, analysis->directory->dump_count, measure_rank, analysis);
+    side_by_side(analysis->workers, analysis->directory->dump_count, measure_rank, analysis);
     for (size_t d = 0; d < analysis->directory->dump_count; d++) {
         const struct rank_times *times = &analysis->times[d];
         if (times->from_ns > times->to_ns)
@@ -683,7 +685,7 @@ static bool judge_lateness(struct straggler_analysis *analysis) {
 
 bool straggler_analyse(struct straggler_analysis *analysis, const struct common_clock *clock,
                        const struct match_directory *directory, const struct straggler_request *request) {
-    *analysis = (struct straggler_analysis){.clock = clock, .directory = directory};
+    *analysis = (struct straggler_analysis){.clock = clock, .directory = directory, .workers = request->workers};
     struct match_sink sink = {.covered = &analysis->covered,
                               .progress = request->progress,
                               .progress_context = request->progress_context,
@@ -695,7 +697,7 @@ bool straggler_analyse(struct straggler_analysis *analysis, const struct common_
     bool done = covered_time_find(&analysis->covered, clock) && links_init(&analysis->links, clock, directory) &&
                 prepare(analysis) && walk_dumps(analysis, &replay, request, &sink);
     if (done) {
-        measure(analysis, request->workers);
+        measure(analysis);
         if (waits_are_unresolved(analysis))
             delay_costs_forget(&analysis->delay_costs);
         done = judge_ranks(analysis) && judge_steps(analysis) && judge_lateness(analysis) &&

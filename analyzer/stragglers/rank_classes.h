@@ -13,6 +13,7 @@
 #ifndef COMMTAP_STRAGGLERS_RANK_CLASSES_H
 #define COMMTAP_STRAGGLERS_RANK_CLASSES_H
 
+#include "analyzer/base/cache_lines.h"
 #include "analyzer/base/parcel.h"
 #include "analyzer/match/cut.h"
 #include "analyzer/stragglers/time_batches.h"
@@ -22,7 +23,7 @@ enum { CALL_PROFILE_MOST = 48 }; /* of one rank; further ones are left out */
 
 /* How often a rank made each of its calls. All zero to begin with. */
 struct call_profile {
-    struct profiled_call {
+    ON_OWN_LINES struct profiled_call {
         uint32_t comm; /* local index */
         uint16_t call; /* index into the directory's calls */
         uint16_t direction;

@@ -7,6 +7,7 @@
 #ifndef COMMTAP_STRAGGLERS_RANKS_H
 #define COMMTAP_STRAGGLERS_RANKS_H
 
+#include "analyzer/base/cache_lines.h"
 #include "analyzer/stragglers/hidden_work.h"
 #include "analyzer/stragglers/sampled_collectives.h"
 #include "analyzer/stragglers/own_steps.h"
@@ -33,14 +34,14 @@ struct rank_cut {
 enum { RANK_CUTS = HIDDEN_WORK_OPERATIONS }; /* no operation that hides anything began before so many */
 
 struct rank_times {
-    int64_t from_ns, to_ns; /* of the first and the last record, common clock; from > to: none */
-    int64_t window_ns;      /* stretches of which all records are there, Init and Finalize left out */
-    int64_t comm_ns;        /* union of communication calls in them */
-    int64_t self_ns;        /* time in them outside of everything that may wait for others, and work on record in it */
-    int64_t beside_ns;      /* of self_ns, work on record while the rank communicated */
-    int64_t hidden_ns;      /* of self_ns, computation beside communication that only waits tell of (hidden_work.h) */
-    int64_t left_out_ns;    /* not of self_ns: beside_ns, where that is left out of it; else 0 */
-    int64_t gpu_work_ns;    /* time in which its GPU worked or copied by a profiler's trace; 0: nothing tells */
+    ON_OWN_LINES int64_t from_ns, to_ns; /* of the first and the last record, common clock; from > to: none */
+    int64_t window_ns;                   /* stretches of which all records are there, Init and Finalize left out */
+    int64_t comm_ns;                     /* union of communication calls in them */
+    int64_t self_ns;     /* time in them outside of everything that may wait for others, and work on record in it */
+    int64_t beside_ns;   /* of self_ns, work on record while the rank communicated */
+    int64_t hidden_ns;   /* of self_ns, computation beside communication that only waits tell of (hidden_work.h) */
+    int64_t left_out_ns; /* not of self_ns: beside_ns, where that is left out of it; else 0 */
+    int64_t gpu_work_ns; /* time in which its GPU worked or copied by a profiler's trace; 0: nothing tells */
     struct rank_bins bins;
     struct rank_bins beside; /* the part of `bins` that is in beside_ns; none before there is any */
     struct sampled_collectives sampled;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "analyzer/base/significance.h"
+#include "analyzer/base/sort.h"
 #include "analyzer/base/statistics.h"
 
 enum {
@@ -137,12 +138,15 @@ static void find_always_slow(struct rotating_work *work) {
 
 /* ---- the excess of each row ------------------------------------------------------------------ */
 
-static int slowest_first(const void *a, const void *b) {
-    const struct row_place *left = a, *right = b;
-    if (left->above != right->above)
-        return left->above > right->above ? -1 : 1;
-    return left->column < right->column ? -1 : left->column > right->column;
+static bool is_slower(const struct row_place *a, const struct row_place *b) {
+    return a->above > b->above || (a->above == b->above && a->column < b->column);
 }
+
+static int slowest_first(const void *a, const void *b) {
+    return is_slower(b, a) - is_slower(a, b);
+}
+
+DEFINE_SORT(sort_slowest_first, struct row_place, is_slower, slowest_first)
 
 /* How many gaps below the first `depth` say what noise does. */
 static size_t gaps_at(size_t columns, size_t depth) {
@@ -169,7 +173,7 @@ static void find_excess(struct rotating_work *work) {
             double self = (double)table->self_ns[row * table->columns + c];
             work->places[c] = (struct row_place){self / work->slow[c] - medians[table->class_of[c]], (uint32_t)c};
         }
-        qsort(work->places, table->columns, sizeof *work->places, slowest_first);
+        sort_slowest_first(work->places, table->columns);
         work->slowest[row] = work->places[0];
         work->row_median[row] = medians[table->class_of[work->places[0].column]];
         size_t depth = 1;

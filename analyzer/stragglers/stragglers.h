@@ -124,6 +124,7 @@ struct straggler_analysis {
     size_t slow_group_count;
     struct links links;        /* messages of every link */
     struct group_links groups; /* private: until judged */
+    unsigned workers;          /* private: threads of this process */
     bool no_memory;            /* private: a worker ran out of it */
     uint32_t *reader_of;       /* private, per dump: the worker whose records it has + 1; 0: none came */
     size_t *dump_lists;        /* private: what stragglers[].dumps points into */

@@ -42,7 +42,7 @@ static bool judge_rows(const struct straggler_analysis *analysis, const struct s
                        struct leads_input *input, bool level) {
     const struct leads_table table = {rows->rows,    input->count, rows->self_ns,
                                       rows->numbers, level,        stretches_at_once(analysis, rows)};
-    return leads_judge(&table, input->found);
+    return leads_judge(&table, analysis->workers, input->found);
 }
 
 static bool judge_list(struct straggler_analysis *analysis, const struct time_batches *batches,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/cache_lines.h"
 #include "analyzer/match/match.h"
 #include "analyzer/waits/delays.h"
 #include "analyzer/base/grow.h"
@@ -40,7 +41,7 @@ struct site_sums {
 };
 
 struct rank_history {
-    struct timeline timeline;
+    ON_OWN_LINES struct timeline timeline;
     uint32_t stretch;       /* of the covered time: that of the last record */
     struct site_sums *sums; /* per site of the timeline */
     uint32_t last_wait;     /* of those gone through, NOWHERE */
@@ -57,7 +58,7 @@ struct meeting {
 
 /* What one worker has gathered. */
 struct wait_collector {
-    struct delay_costs_build *build;
+    ON_OWN_LINES struct delay_costs_build *build;
     struct wait_event *waits; /* and meetings */
     size_t wait_count, wait_room;
     size_t taken; /* of them, in their order */
@@ -574,13 +575,13 @@ void delay_costs_drop(struct delay_costs_build *build) {
 
 struct delay_costs_build *delay_costs_begin(const struct common_clock *clock, const struct match_directory *directory,
                                             const struct covered_time *covered, unsigned workers) {
-    struct delay_costs_build *build = calloc(1, sizeof *build);
+    struct delay_costs_build *build = calloc_on_own_lines(1, sizeof *build);
     if (!build)
         return NULL;
     *build =
         (struct delay_costs_build){.directory = directory, .covered = covered, .from_ns = -NS_MOST, .workers = workers};
     build->end_only = delay_costs_window(clock, RECORDS_MOST, &build->from_ns);
-    build->histories = calloc(directory->dump_count, sizeof *build->histories);
+    build->histories = calloc_on_own_lines(directory->dump_count, sizeof *build->histories);
     for (unsigned w = 0; w < workers; w++)
         build->collectors[w].build = build;
     bool done = build->histories != NULL;

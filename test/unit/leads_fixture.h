@@ -42,7 +42,7 @@ static inline struct hand_table *make_table(uint64_t seed, size_t rows, size_t c
 
 static inline void judge(struct hand_table *hand) {
     struct rank_leads *list[COLUMNS_MOST];
-    assert_true(leads_judge(&hand->table, hand->found));
+    assert_true(leads_judge(&hand->table, 2, hand->found));
     for (size_t c = 0; c < hand->table.columns; c++)
         list[c] = &hand->found[c];
     assert_true(leads_correct(list, hand->table.columns));
