@@ -188,6 +188,7 @@ static void take_group(struct comparison_groups *groups, const struct match_dire
     }
     groups->collectives[groups->count] = true;
     groups->often[groups->count] = chosen->often;
+    groups->calls[groups->count] = chosen->calls;
     groups->communicators[groups->count++] = chosen->communicator;
 }
 
@@ -201,12 +202,13 @@ bool comparison_groups_choose(struct comparison_groups *groups, const struct mat
         .communicators = calloc(communicators, sizeof *groups->communicators),
         .collectives = calloc(communicators, sizeof *groups->collectives),
         .often = calloc(communicators, sizeof *groups->often),
+        .calls = calloc(communicators, sizeof *groups->calls),
         .met = calloc(communicators, sizeof *groups->met),
         .group_of = malloc(directory->dump_count * sizeof *groups->group_of),
         .cuts = calloc(directory->dump_count, sizeof *groups->cuts),
     };
     bool done = sampling.usage && totals && candidates && groups->communicators && groups->collectives &&
-                groups->often && groups->met && groups->group_of && groups->cuts;
+                groups->often && groups->calls && groups->met && groups->group_of && groups->cuts;
     if (done) {
         uint64_t runs = RUNS_IN_ALL / directory->dump_count;
         runs = runs > RUNS_MOST ? RUNS_MOST : runs < RUNS_LEAST ? RUNS_LEAST : runs;
@@ -232,6 +234,7 @@ void comparison_groups_free(struct comparison_groups *groups) {
     free(groups->communicators);
     free(groups->collectives);
     free(groups->often);
+    free(groups->calls);
     free(groups->met);
     free(groups->group_of);
     free(groups->cuts);

@@ -18,6 +18,8 @@ struct comparison_groups {
     uint32_t *communicators; /* per comparison group: index into the directory, NOWHERE without one */
     bool *collectives;       /* per comparison group: its ranks meet in collectives in every step */
     bool *often;             /* per comparison group: it is compared by what every step holds, not a few collectives */
+    uint64_t *calls;         /* per comparison group: about so many collectives of each rank; UINT64_MAX where it is
+                                compared by messages */
     bool *met;          /* per communicator of the directory: its ranks meet there again and again, all along the run */
     uint32_t *group_of; /* per dump: comparison group or NOWHERE */
     struct cut *cuts;   /* per dump: what ends its stretches */

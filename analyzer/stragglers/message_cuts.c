@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analyzer/base/hash_table.h"
+#include "analyzer/base/significance.h"
 #include "analyzer/load/gpu_view.h"
 #include "analyzer/load/replays.h"
 
@@ -11,6 +12,9 @@ enum {
     MESSAGES_MIN = 16,   /* of a channel: two stretches for each of TIME_BATCHES_MIN batches */
     CHANNELS_MOST = 256, /* of a rank that are looked at */
     SLACK = 2,           /* messages that a rank may be behind where the job was ended */
+    COLLECTIVES_FEW =
+        2 * TIME_BATCHES_MOST, /* two for each batch: with fewer, each is little beside what happens in it */
+    FINER = 4,                 /* then so many times as many messages tell more */
     SLICES = 256, /* of the run, 8 for each of TIME_BATCHES_MOST: a batch ends where its share of the work does */
 };
 
@@ -180,6 +184,12 @@ static bool has_collectives(const struct message_cuts *cuts, size_t dump) {
     return group != NOWHERE && cuts->groups->often[group];
 }
 
+/* Whether the dump's steps hold so few of the collectives that it is compared by that messages may tell more. */
+static bool has_few_collectives(const struct message_cuts *cuts, size_t dump) {
+    return has_collectives(cuts, dump) && cuts->groups->calls[cuts->groups->group_of[dump]] < COLLECTIVES_FEW &&
+           !dump_has_device_times(cuts->directory->dumps[dump]);
+}
+
 /* ---- a channel of each --------------------------------------------------------------------------------------- */
 
 static bool is_about(uint32_t messages, uint32_t wanted) {
@@ -258,11 +268,14 @@ static void make_group(struct message_cuts *cuts, struct cut cut, uint32_t messa
     }
     groups->collectives[groups->count] = collectives;
     groups->often[groups->count] = true;
+    groups->calls[groups->count] = UINT64_MAX;
     groups->communicators[groups->count++] = NOWHERE;
 }
 
-static bool group_by_channels(struct message_cuts *cuts) {
+/* `least`: with fewer messages than that it is left. */
+static bool group_by_channels(struct message_cuts *cuts, uint64_t least) {
     uint32_t messages = cuts->member_count > 1 ? common_count(cuts) : 0;
+    messages = messages >= least ? messages : 0;
     if (messages > 0)
         make_group(cuts, (struct cut){.kind = CUT_MESSAGE}, messages);
     return messages > 0;
@@ -294,21 +307,28 @@ static void group_by_time(struct message_cuts *cuts) {
                    0);
 }
 
-/* Those of `all` that are tied to `first`. Returns whether some of them are compared by collectives, and not all in one
- * group. */
-static void list_tied(struct message_cuts *cuts, uint32_t first, bool *collectives, bool *several) {
+/* Of those that are tied to each other: whether some are compared by collectives, not all in one group, or by few. */
+struct tied_group {
+    bool collectives, several, few;
+    uint64_t calls; /* collectives */
+};
+
+static struct tied_group list_tied(struct message_cuts *cuts, uint32_t first) {
+    struct tied_group tied = {.few = true};
     uint32_t group = NOWHERE;
     cuts->member_count = 0;
-    *collectives = *several = false;
     for (uint32_t d = first; d < cuts->directory->dump_count; d++) {
         if (!cuts->wanted[d] || first_tied(cuts, d) != first)
             continue;
         uint32_t own = has_collectives(cuts, d) ? cuts->groups->group_of[d] : NOWHERE;
-        *several |= cuts->member_count > 0 && own != group;
-        *collectives |= own != NOWHERE;
+        tied.several |= cuts->member_count > 0 && own != group;
+        tied.collectives |= own != NOWHERE;
+        tied.few &= has_few_collectives(cuts, d);
+        tied.calls = own != NOWHERE ? cuts->groups->calls[own] : 0;
         group = own;
         cuts->members[cuts->member_count++] = d;
     }
+    return tied;
 }
 
 /* Ranks without collectives do the same steps also where no message ties them. */
@@ -322,19 +342,19 @@ static bool group_all_without_collectives(struct message_cuts *cuts) {
         if (cuts->channels[d].count > 0)
             cuts->members[cuts->member_count++] = d;
     }
-    return group_by_channels(cuts);
+    return group_by_channels(cuts, 0);
 }
 
 /* `by_time`: where no channel will do, slices of time may. */
 static void group_tied(struct message_cuts *cuts, bool by_time) {
     for (uint32_t d = 0; d < cuts->directory->dump_count; d++) {
-        bool collectives, several;
         if (!cuts->wanted[d] || first_tied(cuts, d) != d)
             continue;
-        list_tied(cuts, d, &collectives, &several);
-        if (cuts->member_count < 2 || (collectives && !several))
+        struct tied_group tied = list_tied(cuts, d);
+        bool whole = tied.collectives && !tied.several; /* is compared by its collectives */
+        if (cuts->member_count < 2 || (whole && !tied.few))
             continue;
-        if (!group_by_channels(cuts) && by_time && !collectives && !on_gpus(cuts))
+        if (!group_by_channels(cuts, whole ? FINER * tied.calls : 0) && by_time && !tied.collectives && !on_gpus(cuts))
             group_by_time(cuts);
     }
 }
@@ -346,7 +366,7 @@ static bool choose_wanted(struct message_cuts *cuts) {
     const struct comparison_groups *groups = cuts->groups;
     bool any = groups->count > 1;
     for (size_t d = 0; d < cuts->directory->dump_count; d++)
-        any |= !has_collectives(cuts, d);
+        any |= !has_collectives(cuts, d) || has_few_collectives(cuts, d);
     for (size_t d = 0; d < cuts->directory->dump_count; d++)
         cuts->wanted[d] = any;
     return any;

@@ -35,6 +35,7 @@ struct job {
     double writing_ns; /* in every 20th step rank 0 writes something for so long; 0: never */
     double inside;     /* share of the work that HALO_OVERLAPPED does while its messages are under way */
     uint64_t bytes;    /* of a message */
+    unsigned sums;     /* an Allreduce of all after every so many steps; 0: none */
     bool half;         /* of HALVES: the ranks of the second half are slow, by factors[0] */
 };
 
@@ -113,8 +114,7 @@ static void swap(unsigned rank, unsigned partner, struct script *script) {
     message(script, rank < partner ? ACT_RECEIVE : ACT_SEND, partner, TAG);
 }
 
-static void write_step(void *context, unsigned rank, unsigned step, struct script *script) {
-    struct play *play = context;
+static void write_messages(struct play *play, unsigned rank, unsigned step, struct script *script) {
     if (play->job->kind == SWEEP) {
         sweep(play, rank, step, script);
         return;
@@ -153,6 +153,14 @@ static void write_step(void *context, unsigned rank, unsigned step, struct scrip
                                            .bytes = 8});
         swap(rank, (rank + RANKS / 2) % RANKS, script);
     }
+}
+
+static void write_step(void *context, unsigned rank, unsigned step, struct script *script) {
+    struct play *play = context;
+    write_messages(play, rank, step, script);
+    if (play->job->sums > 0 && step % play->job->sums == play->job->sums - 1)
+        script_add(script,
+                   (struct action){.act = ACT_COLLECTIVE, .call = BUILDER_ALLREDUCE, .group = 0, .bytes = BYTES});
 }
 
 /* A job and what is said of it. */
@@ -409,6 +417,69 @@ static void a_slow_half_is_named_as_one(void **state) {
     put_away(&judged);
 }
 
+/* Thirty Allreduces, three hundred messages each way: what happens between two of the Allreduces is told by these. */
+static void messages_tell_where_collectives_are_few(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct judged judged;
+        struct job job = job_of(PAIRS, seed);
+        job.ranks = 2;
+        job.steps = 300;
+        job.sums = 10;
+        job.slow[0] = (int)(seed % 2);
+        job.factors[0] = 1.25;
+        job.late = true;
+        judge(&judged, &job);
+        assert_int_equal(judged.analysis.comparison_groups.cuts[0].kind, CUT_MESSAGE);
+        assert_int_equal(judged.analysis.straggler_count, 1);
+        assert_true(names(&judged, job.slow[0]));
+        assert_true(judged.analysis.stragglers[0].at_times && judged.analysis.stragglers[0].when.first > 400);
+        put_away(&judged);
+        job.slow[0] = NOBODY;
+        judge(&judged, &job);
+        assert_int_equal(judged.analysis.straggler_count, 0);
+        put_away(&judged);
+    }
+}
+
+static void say_messages(struct hand_job *job, unsigned from, unsigned to, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t now = 1000000 + i * UINT64_C(1000000);
+        dump_builder_p2p(job->builders[from], 0, BUILDER_SEND, 0, FLAG_SEND, (int32_t)to, TAG, i, 8, now, now + 500);
+        dump_builder_p2p(job->builders[to], 0, BUILDER_RECV, 0, FLAG_RECV, (int32_t)from, TAG, i, 8, now, now + 500);
+    }
+}
+
+/* What two ranks with so many collectives and messages of each are compared by. */
+static enum cut_kind compared_by(unsigned collectives, unsigned messages) {
+    struct hand_job job;
+    struct comparison_groups groups;
+    hand_job_make(&job, 2, (struct dump_plan){.ring_records = 1024});
+    for (unsigned i = 0; i < collectives; i++)
+        for (unsigned r = 0; r < 2; r++) {
+            uint64_t now = 1000000 + i * UINT64_C(1000000);
+            dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, 0, i, 8, now, now + 500);
+        }
+    say_messages(&job, 0, 1, messages);
+    hand_job_open(&job, 2);
+    assert_true(comparison_groups_choose(&groups, &job.directory));
+    assert_true(message_cuts_choose(&groups, &job.directory, &job.clock));
+    enum cut_kind kind = groups.cuts[0].kind;
+    assert_int_equal(groups.cuts[1].kind, kind);
+    comparison_groups_free(&groups);
+    hand_job_free(&job);
+    return kind;
+}
+
+/* Fewer than two collectives for each of 32 batches, and four times as many messages. */
+static void few_collectives_give_way_to_many_messages(void **state) {
+    (void)state;
+    assert_int_equal(compared_by(63, 300), CUT_MESSAGE);
+    assert_int_equal(compared_by(64, 300), CUT_COLLECTIVE);
+    assert_int_equal(compared_by(40, 160), CUT_MESSAGE);
+    assert_int_equal(compared_by(40, 159), CUT_COLLECTIVE);
+}
+
 /* Two messages of a channel for each of eight batches: 15 are too few. */
 static void sixteen_messages_are_enough(void **state) {
     (void)state;
@@ -419,14 +490,6 @@ static void sixteen_messages_are_enough(void **state) {
         judge(&judged, &job);
         assert_int_equal(judged.analysis.comparison_groups.count, steps == 16);
         put_away(&judged);
-    }
-}
-
-static void say_messages(struct hand_job *job, unsigned from, unsigned to, unsigned count) {
-    for (unsigned i = 0; i < count; i++) {
-        uint64_t now = 1000000 + i * UINT64_C(1000000);
-        dump_builder_p2p(job->builders[from], 0, BUILDER_SEND, 0, FLAG_SEND, (int32_t)to, TAG, i, 8, now, now + 500);
-        dump_builder_p2p(job->builders[to], 0, BUILDER_RECV, 0, FLAG_RECV, (int32_t)from, TAG, i, 8, now, now + 500);
     }
 }
 
@@ -480,6 +543,8 @@ int main(void) {
         cmocka_unit_test(who_is_hidden_behind_another_is_not_named),
         cmocka_unit_test(two_slow_ranks_are_mended_together),
         cmocka_unit_test(a_slow_half_is_named_as_one),
+        cmocka_unit_test(messages_tell_where_collectives_are_few),
+        cmocka_unit_test(few_collectives_give_way_to_many_messages),
         cmocka_unit_test(sixteen_messages_are_enough),
         cmocka_unit_test(channels_may_differ_by_two_messages),
         cmocka_unit_test(slices_of_time_reach_to_the_last_record),
