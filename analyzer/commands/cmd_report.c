@@ -356,7 +356,8 @@ static void print_nobody(const struct output *output, const struct session *sess
     char judged_on[COVERAGE_TEXT];
     coverage_say(judged_on, sizeof judged_on, &session->findings.coverage, EVIDENCE_EVENTS);
     if (straggler_analysis_clears_all(analysis))
-        fprintf(output->stream, "nobody makes the others wait beyond chance (%zu %s compared)%s\n", analysis->batches,
+        fprintf(output->stream, "%s makes the others wait beyond chance (%zu %s compared)%s\n",
+                findings_nobody(&session->findings), analysis->batches,
                 analysis->batches_are_steps ? "steps" : "time batches", judged_on);
     else if (analysis->judgement == JUDGED_ALONE)
         fputs("one rank with a dump: there is no other to compare it with\n", output->stream);

@@ -41,10 +41,11 @@ static bool print_json(FILE *stream, const struct session *session, const struct
 
 /* The findings that are about slow ranks, and who could not be looked at. */
 static void print_verdict(const struct output *output, const struct session *session) {
-    static const char *const codes[] = {
-        "missing_ranks",  "replays_untimed", "straggler",  "suspect",  "uneven",   "too_short", "nothing_alike",
-        "no_collectives", "slow_link",       "slow_group", "rotating", "together", "hidden",    "records_not_kept"};
-    enum { BESIDE_A_VERDICT = 2 }; /* so many of them are none */
+    static const char *const codes[] = {"missing_ranks", "replays_untimed", "once_away", "few_pauses",
+                                        "straggler",     "suspect",         "uneven",    "too_short",
+                                        "nothing_alike", "no_collectives",  "slow_link", "slow_group",
+                                        "rotating",      "together",        "hidden",    "records_not_kept"};
+    enum { BESIDE_A_VERDICT = 4 }; /* so many of them are none */
     bool any = false;
     for (size_t i = 0; i < session->findings.count; i++)
         for (size_t c = 0; c < sizeof codes / sizeof *codes; c++)
@@ -58,7 +59,8 @@ static void print_verdict(const struct output *output, const struct session *ses
     if (!any && session->analysis.judgement == JUDGED_ALONE)
         fputs("one rank with a dump: there is no other to compare it with\n", output->stream);
     else if (!any)
-        fprintf(output->stream, "nobody makes the others wait beyond chance%s\n", judged_on);
+        fprintf(output->stream, "%s makes the others wait beyond chance%s\n", findings_nobody(&session->findings),
+                judged_on);
     fputc('\n', output->stream);
 }
 

@@ -29,6 +29,7 @@ static const struct {
     [FINDING_LATE_FINALIZE] = {SEVERITY_INFO, EVIDENCE_STATE, "late_finalize"},
     [FINDING_ROTATING] = {SEVERITY_WARNING, EVIDENCE_EVENTS, "rotating"},
     [FINDING_ONCE_AWAY] = {SEVERITY_INFO, EVIDENCE_EVENTS, "once_away"},
+    [FINDING_FEW_PAUSES] = {SEVERITY_INFO, EVIDENCE_EVENTS, "few_pauses"},
     [FINDING_SLOW_LINK] = {SEVERITY_WARNING, EVIDENCE_EVENTS, "slow_link"},
     [FINDING_SLOW_GROUP] = {SEVERITY_WARNING, EVIDENCE_EVENTS, "slow_group"},
     [FINDING_TOO_SHORT] = {SEVERITY_INFO, EVIDENCE_EVENTS, "too_short"},
@@ -160,6 +161,14 @@ void findings_free(struct findings *findings) {
 static int compare_findings(const void *a, const void *b) {
     const struct finding *left = a, *right = b;
     return (int)right->severity - (int)left->severity;
+}
+
+const char *findings_nobody(const struct findings *findings) {
+    for (size_t i = 0; i < findings->count; i++)
+        for (int code = FINDING_ONCE_AWAY; code <= FINDING_FEW_PAUSES; code++)
+            if (strcmp(findings->items[i].code, codes[code].name) == 0)
+                return "but for that, nobody";
+    return "nobody";
 }
 
 void findings_sort(struct findings *findings) {

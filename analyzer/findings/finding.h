@@ -22,6 +22,7 @@ enum finding_code {
     FINDING_LATE_FINALIZE,
     FINDING_ROTATING,
     FINDING_ONCE_AWAY,
+    FINDING_FEW_PAUSES,
     FINDING_SLOW_LINK,
     FINDING_SLOW_GROUP,
     FINDING_TOO_SHORT,
@@ -102,6 +103,8 @@ void findings_extend(struct findings *findings, enum finding_code code, const ch
 /* Takes all findings of that name back. */
 void findings_drop(struct findings *findings, enum finding_code code);
 /* Sorts by severity, errors first, keeping the order within one. */
+/* Nobody, in the sentence that says so of slow ranks: it stands below what was said of a rank's few pauses. */
+const char *findings_nobody(const struct findings *findings);
 void findings_sort(struct findings *findings);
 void findings_free(struct findings *findings);
 

@@ -16,10 +16,10 @@
 
 enum { LIST_TEXT = 160, SENTENCE = 640 };
 /* Of the time looked at: five times VERDICT_SHARE's hundredth, since nothing tells that it comes again. */
-enum { ONCE_SHARE = 20 };
-#define ONCE_LEAST_NS INT64_C(100000000) /* no more than schedulers and first calls take at times */
+enum { AWAY_SHARE = 20 };
+#define AWAY_LEAST_NS INT64_C(100000000) /* no more than schedulers and first calls take at times */
 /* ... and of a profiler's trace, which is of a few steps: twice the least that ranks are compared in. */
-#define ONCE_TRACE_NS INT64_C(20000000)
+#define AWAY_TRACE_NS INT64_C(20000000)
 
 static void say_who(char *text, size_t size, const struct straggler_analysis *analysis,
                     const struct straggler *straggler) {
@@ -335,44 +335,66 @@ static bool is_profiled(const struct dump *dump) {
     return dump->header->pid == 0 && dump->header->gpu_timing == GPU_TIMING_KERNEL;
 }
 
-/* Whether the longest wait for a rank is most of what the job lost by it, or one of several in a row that are, and half
- * of it at least the rank's own work in one piece: in a call that all have come to somebody else may keep it, who is
- * stopped there. Traces of profilers that were started at the same step have none before their first one; a job's
- * processes start when they do. */
-static bool was_away_once(struct findings *findings, const struct straggler_analysis *analysis, size_t dump) {
+/* Pauses of a rank that are most of what the job lost by it: its longest wait alone, or a few stretches in which it
+ * worked longer. Half of the longest wait at least is its own work in one piece: in a call that all have come to
+ * somebody else may keep it, who is stopped there. Traces of profilers that were started at the same step have none
+ * before their first one; a job's processes start when they do. */
+static struct pauses pauses_of(struct findings *findings, const struct straggler_analysis *analysis, size_t dump) {
     const struct rank_waits *waits = &analysis->waits.ranks[dump];
     const struct rank_delay_costs *costs = &analysis->delay_costs.ranks[dump];
     bool profiled = is_profiled(analysis->clock->dumps[dump]);
-    int64_t longest = waits->longest.length_ns, least = profiled ? ONCE_TRACE_NS : ONCE_LEAST_NS;
+    int64_t longest = waits->longest.length_ns;
     int64_t work =
         profiled && costs->first_wait_ns > costs->longest_work_ns ? costs->first_wait_ns : costs->longest_work_ns;
-    return longest >= least && longest >= (analysis->to_ns - analysis->from_ns) / ONCE_SHARE && 2 * work >= longest &&
-           !is_said_to_be_slow(analysis, dump) &&
-           (2 * longest >= waits->mended_ns || pause_is_one(analysis, dump, &findings->no_memory));
+    struct pauses none = {0};
+    if (longest < (profiled ? AWAY_TRACE_NS : AWAY_LEAST_NS) || 2 * work < longest ||
+        is_said_to_be_slow(analysis, dump))
+        return none;
+    struct pauses pauses = pauses_find(analysis, dump, &findings->no_memory);
+    if (pauses.count <= 1 && (pauses.count == 1 || 2 * longest >= waits->mended_ns))
+        pauses = (struct pauses){1, longest};
+    return pauses.in_all_ns >= (analysis->to_ns - analysis->from_ns) / AWAY_SHARE ? pauses : none;
 }
 
-/* A pause proves nobody slow, however long: how often it would come again is not known. Of several the longest. */
-static void add_once_away(struct findings *findings, const struct straggler_analysis *analysis, int64_t start_ns) {
-    const struct longest_wait *longest = NULL;
-    size_t away = 0;
-    for (size_t d = 0; d < analysis->directory->dump_count; d++)
-        if (was_away_once(findings, analysis, d) &&
-            (!longest || analysis->waits.ranks[d].longest.length_ns > longest->length_ns)) {
-            longest = &analysis->waits.ranks[d].longest;
-            away = d;
-        }
-    if (!longest)
-        return;
-    char waited[32], until[32], all[32], site[192];
+static void say_pauses(struct findings *findings, const struct straggler_analysis *analysis, size_t dump,
+                       const struct pauses *pauses, int64_t start_ns) {
+    const struct longest_wait *longest = &analysis->waits.ranks[dump].longest;
+    char waited[32], until[32], all[32], site[192], in_all[32], run[32];
+    struct dump_text rank = dump_text(analysis->clock->dumps[dump]);
+    struct dump_text other = dump_text(analysis->clock->dumps[longest->dump]);
     say_seconds(waited, sizeof waited, longest->length_ns);
     say_seconds(until, sizeof until, longest->until_ns > start_ns ? longest->until_ns - start_ns : 0);
-    say_seconds(all, sizeof all, analysis->waits.ranks[away].waited_for_ns);
-    say_site(site, sizeof site, analysis->labels, away, longest->stack);
-    findings_add(findings, FINDING_ONCE_AWAY,
-                 "%s was away once: %s waited %s for it, until %s into the job, when it came%s. All waits for it "
-                 "together, summed over ranks, are %s. That is once, and says nothing of who is slow.",
-                 dump_text(analysis->clock->dumps[away]).text, dump_text(analysis->clock->dumps[longest->dump]).text,
-                 waited, until, site, all);
+    say_seconds(all, sizeof all, analysis->waits.ranks[dump].waited_for_ns);
+    say_seconds(in_all, sizeof in_all, pauses->in_all_ns);
+    say_seconds(run, sizeof run, analysis->to_ns - analysis->from_ns);
+    say_site(site, sizeof site, analysis->labels, dump, longest->stack);
+    if (pauses->count == 1)
+        findings_add(findings, FINDING_ONCE_AWAY,
+                     "%s was away once: %s waited %s for it, until %s into the job, when it came%s. All waits for it "
+                     "together, summed over ranks, are %s. That is once, and says nothing of who is slow.",
+                     rank.text, other.text, waited, until, site, all);
+    else
+        findings_add(findings, FINDING_FEW_PAUSES,
+                     "%s was away %u times: %s in all, of the %s looked at. The longest wait for it was that of %s, "
+                     "%s, until %s into the job, when it came%s. All waits for it together, summed over ranks, are "
+                     "%s. So few may hit any rank by chance: that is what they cost, and says nothing of who is slow.",
+                     rank.text, pauses->count, in_all, run, other.text, waited, until, site, all);
+}
+
+/* A few pauses prove nobody slow, however long: how often they would come again is not known. Of several ranks the one
+ * that was away for longest. */
+static void add_pauses(struct findings *findings, const struct straggler_analysis *analysis, int64_t start_ns) {
+    struct pauses most = {0};
+    size_t away = 0;
+    for (size_t d = 0; d < analysis->directory->dump_count; d++) {
+        struct pauses pauses = pauses_of(findings, analysis, d);
+        if (pauses.count > 0 && pauses.in_all_ns > most.in_all_ns) {
+            most = pauses;
+            away = d;
+        }
+    }
+    if (most.count > 0)
+        say_pauses(findings, analysis, away, &most, start_ns);
 }
 
 /* Before all that is said of who is slow: scheduling may be why. */
@@ -400,7 +422,7 @@ void findings_add_stragglers(struct findings *findings, const struct straggler_a
     add_hidden(findings, analysis);
     findings_add_untimed_replays(findings, analysis);
     add_late_finalize(findings, analysis);
-    add_once_away(findings, analysis, start_ns);
+    add_pauses(findings, analysis, start_ns);
     if (analysis->judgement == JUDGED_TOO_SHORT) /* 10 ms: BATCH_NS_LEAST */
         findings_add(findings, FINDING_TOO_SHORT,
                      "too short to judge who is slow: the ranks can be compared in %zu part%s of the run of 10 ms or "
