@@ -4,17 +4,15 @@
 #include <stdlib.h>
 
 #include "analyzer/base/hash_table.h"
-#include "analyzer/base/significance.h"
 #include "analyzer/load/gpu_view.h"
 #include "analyzer/load/replays.h"
 
 enum {
-    MESSAGES_MIN = 16,   /* of a channel: two stretches for each of TIME_BATCHES_MIN batches */
-    CHANNELS_MOST = 256, /* of a rank that are looked at */
-    SLACK = 2,           /* messages that a rank may be behind where the job was ended */
-    COLLECTIVES_FEW =
-        2 * TIME_BATCHES_MOST, /* two for each batch: with fewer, each is little beside what happens in it */
-    FINER = 4,                 /* then so many times as many messages tell more */
+    MESSAGES_MIN = 16,    /* of a channel: two stretches for each of TIME_BATCHES_MIN batches */
+    CHANNELS_MOST = 256,  /* of a rank that are looked at */
+    SLACK = 2,            /* messages that a rank may be behind where the job was ended */
+    COLLECTIVES_FEW = 64, /* two for each of TIME_BATCHES_MOST batches: with fewer, much happens between them */
+    FINER = 4,            /* then so many times as many messages tell more */
     SLICES = 256, /* of the run, 8 for each of TIME_BATCHES_MOST: a batch ends where its share of the work does */
 };
 

@@ -18,6 +18,7 @@
 enum {
     RECORDS_MOST = 2 << 20, /* records looked at; of a longer run only the end */
     WAITS_BACK = 64,        /* of the causer that are looked at */
+    MEETINGS_BACK = 4,      /* of a channel: two ranks that exchange messages meet several times in a step */
 };
 
 /* One wait of one rank, or a meeting: all on a channel have come. */
@@ -28,7 +29,7 @@ struct wait_event {
     int64_t imposed; /* the same of imposed wait */
     union {
         uint64_t channel; /* on which the two meet */
-        int64_t met;      /* when they had met last before it */
+        int64_t met;      /* when they had met last before it began */
     };
     uint32_t rank; /* NOWHERE: a meeting */
     uint32_t cause;
@@ -50,10 +51,11 @@ struct rank_history {
     size_t path_cursor;
 };
 
-/* When members of a channel met last: a communicator's members, or two ranks that exchange messages. */
+/* When members of a channel met: a communicator's members, or two ranks that exchange messages. */
 struct meeting {
-    uint64_t key; /* the channel */
-    int64_t at;
+    uint64_t key;                  /* the channel */
+    int64_t at[MEETINGS_BACK + 1]; /* the last one first; before the first ones nothing was */
+    uint32_t count;
 };
 
 /* What one worker has gathered. */
@@ -146,14 +148,22 @@ HASH_TABLE_OF(meetings, struct meeting, uint64_t);
 
 static bool note_meeting(struct delay_costs_build *c, uint64_t channel, int64_t at) {
     struct meeting *meeting = meetings_add(&c->meetings, &channel);
-    if (meeting)
-        meeting->at = at;
-    return meeting != NULL;
+    if (!meeting)
+        return false;
+    memmove(meeting->at + 1, meeting->at, MEETINGS_BACK * sizeof *meeting->at);
+    meeting->at[0] = at;
+    meeting->count += meeting->count <= MEETINGS_BACK;
+    return true;
 }
 
-static int64_t last_meeting(const struct delay_costs_build *c, uint64_t channel) {
+/* The last meeting before a wait began: who waits may meet the causer in another operation meanwhile, as in a reduction
+ * that it left before its root had all of it, or by the message that goes the other way. */
+static int64_t meeting_before(const struct delay_costs_build *c, uint64_t channel, int64_t begin) {
     const struct meeting *meeting = meetings_find(&c->meetings, &channel);
-    return meeting ? meeting->at : -NS_MOST;
+    for (uint32_t i = 0; meeting && i < meeting->count; i++)
+        if (meeting->at[i] <= begin)
+            return meeting->at[i];
+    return meeting && meeting->count > MEETINGS_BACK ? begin : -NS_MOST;
 }
 
 /* By time; at one time waits come before the meeting that ends them. */
@@ -288,7 +298,7 @@ static bool go_forwards(struct delay_costs_build *c) {
         }
         struct rank_history *history = &c->histories[wait.rank];
         int64_t known = covered_time_bounds(c->covered, covered_time_at(c->covered, wait.until, wait.until)).from;
-        wait.met = last_meeting(c, wait.channel);
+        wait.met = meeting_before(c, wait.channel, wait.until - wait.length);
         wait.met = wait.met < known ? known : wait.met;
         wait.before = history->last_wait;
         history->last_wait = (uint32_t)kept;

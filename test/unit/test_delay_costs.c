@@ -379,6 +379,62 @@ static void costs_sum_to_the_waits_and_the_path_to_the_time(void **state) {
     }
 }
 
+static void rooted(struct hand_job *job, uint16_t call, uint32_t seq, const uint64_t times[3][2]) {
+    for (unsigned r = 0; r < 3; r++)
+        dump_builder_collective(job->builders[r], 0, call, 0, seq, 8, times[r][0], times[r][1])->peer = 0;
+}
+
+/* Rank 2 comes late to a reduction that its root alone waits for; rank 1 waits for the root in the broadcast that
+ * follows, from before rank 2 came on. That the three met in the reduction meanwhile does not make it the root's delay.
+ */
+static void a_root_that_was_kept_in_a_reduction_passes_on_the_wait_behind_it(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 3, (struct dump_plan){0});
+    for (unsigned r = 0; r < 3; r++)
+        dump_builder_collective(job.builders[r], 0, BUILDER_BARRIER, 0, 0, 0, 90, 100);
+    rooted(&job, BUILDER_REDUCE, 1, (const uint64_t[3][2]){{110, 1105}, {110, 111}, {1100, 1101}});
+    rooted(&job, BUILDER_BCAST, 2, (const uint64_t[3][2]){{1110, 1112}, {115, 1120}, {1110, 1120}});
+    struct delay_costs costs = analyse(&job, 3);
+    assert_int_equal(costs.waits_ns, 990 + 995);
+    /* of rank 1's 995: the root's 990, and 4 in the reduction and 1 before the broadcast that the root took longer */
+    assert_int_equal(costs.ranks[2].delay_cost_ns, 990 + 990);
+    assert_int_equal(costs.ranks[0].delay_cost_ns, 5);
+    assert_int_equal(costs.ranks[0].passed_on_ns, 990);
+    done(&job, &costs);
+}
+
+/* Rank 1 waits for rank 2, and rank 0, beside it, for rank 1. Ranks 0 and 1 exchange `messages` each way, those of rank
+ * 0 all while rank 1 waits, and the last of rank 1 ends what rank 0 waits for. */
+static void play_exchange(struct hand_job *job, unsigned messages) {
+    hand_job_make(job, 3, (struct dump_plan){0});
+    for (unsigned r = 0; r < 3; r++)
+        dump_builder_collective(job->builders[r], 0, BUILDER_BARRIER, 0, 0, 0, 90, 100);
+    send(job, 2, 1, 0, 10100, 10101);
+    receive(job, 2, 1, 0, 100, 10101);
+    for (unsigned m = 0; m < messages; m++) {
+        send(job, 0, 1, m, 110 + 2 * m, 111 + 2 * m);
+        receive(job, 0, 1, m, 10110 + 2 * m, 10111 + 2 * m);
+    }
+    send(job, 1, 0, 0, 10200, 10201);
+    receive(job, 1, 0, 0, 200, 10201);
+}
+
+/* However many of rank 0's messages come in while it waits for rank 1: the delay is rank 2's. */
+static void messages_that_go_the_other_way_end_no_wait(void **state) {
+    (void)state;
+    for (unsigned messages = 1; messages <= 12; messages++) {
+        struct hand_job job;
+        play_exchange(&job, messages);
+        struct delay_costs costs = analyse(&job, 3);
+        assert_int_equal(costs.waits_ns, 10000 + 10000);
+        assert_true(costs.ranks[2].delay_cost_ns > 19800);
+        assert_true(costs.ranks[1].delay_cost_ns < 200);
+        assert_int_equal(costs.ranks[1].delay_cost_ns + costs.ranks[2].delay_cost_ns, costs.waits_ns);
+        done(&job, &costs);
+    }
+}
+
 static void nothing_is_charged_where_nothing_happened(void **state) {
     (void)state;
     struct hand_job job;
@@ -435,6 +491,8 @@ int main(void) {
         cmocka_unit_test(a_rank_that_is_late_by_itself_bears_all),
         cmocka_unit_test(costs_sum_to_the_waits_and_the_path_to_the_time),
         cmocka_unit_test(of_many_parts_the_last_are_kept_and_none_where_none_are_asked_for),
+        cmocka_unit_test(a_root_that_was_kept_in_a_reduction_passes_on_the_wait_behind_it),
+        cmocka_unit_test(messages_that_go_the_other_way_end_no_wait),
         cmocka_unit_test(nothing_is_charged_where_nothing_happened),
         cmocka_unit_test(nothing_goes_on_in_a_hole),
     };
