@@ -194,6 +194,18 @@ static void say_costlier(struct findings *findings, const struct straggler_analy
     free(dumps);
 }
 
+/* Of ranks that are slow together: that none of them is named by itself. Nothing is said where a communicator tells
+ * why. */
+static const char *say_within(const struct straggler_analysis *analysis, const struct straggler *group) {
+    if (group->communicator != NOWHERE)
+        return "";
+    for (size_t i = 0; i < analysis->straggler_count; i++)
+        for (size_t d = 0; d < group->dump_count && analysis->stragglers[i].kind != STRAGGLER_RANK_CLASS; d++)
+            if (straggler_concerns(&analysis->stragglers[i], group->dumps[d]))
+                return "";
+    return " None of them is slower than its peers.";
+}
+
 static void add_straggler(struct findings *findings, const struct straggler_analysis *analysis,
                           const struct straggler *straggler, bool claimed) {
     char who[256], evidence[SENTENCE], cause[256], gain[64] = "", late[240] = "", costlier[288] = "", least[160] = "";
@@ -217,8 +229,8 @@ static void add_straggler(struct findings *findings, const struct straggler_anal
     else if (claimed && straggler->kind == STRAGGLER_RANK_CLASS)
         findings_add(findings, FINDING_UNEVEN,
                      "the work is dealt out unevenly: %s have more of it: %s (confidence %.2f).%s%s", who, evidence,
-                     straggler->confidence > 0.99 ? 0.99 : straggler->confidence,
-                     straggler->communicator == NOWHERE ? " None of them is slower than its peers." : "", gain);
+                     straggler->confidence > 0.99 ? 0.99 : straggler->confidence, say_within(analysis, straggler),
+                     gain);
     else if (claimed) {
         say_costlier(findings, analysis, straggler, costlier, sizeof costlier);
         findings_add(findings, FINDING_STRAGGLER, "%s makes the others wait: %s (confidence %.2f).%s%s%s%s", who,

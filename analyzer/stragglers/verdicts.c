@@ -168,23 +168,28 @@ static int64_t work_of(const struct rank_times *times, const struct time_batches
     return stretches > 0 ? times->self_ns / stretches : 0;
 }
 
-/* What the slowest of a straggler's ranks and the median of the others take in a step or between two collectives. */
+/* What a straggler's ranks and the others take in a step or between two collectives: the median of each, but the
+ * slowest of a host's ranks, for whom its others wait as well. */
 static bool compare_work(const struct straggler_analysis *analysis, const struct time_batches *batches,
                          struct straggler *straggler) {
-    int64_t *others = calloc(batches->dump_count, sizeof *others);
-    size_t count = 0;
-    if (!others)
+    int64_t *work = calloc(2 * batches->dump_count, sizeof *work), *others = work + batches->dump_count;
+    size_t own = 0, count = 0;
+    if (!work)
         return false;
     for (size_t i = 0; i < batches->dump_count; i++) {
-        int64_t work = work_of(&analysis->times[batches->dumps[i]], batches, i);
-        if (!straggler_concerns(straggler, batches->dumps[i]))
-            others[count++] = work;
-        else if (work > straggler->work_ns)
-            straggler->work_ns = work;
+        int64_t ns = work_of(&analysis->times[batches->dumps[i]], batches, i);
+        if (straggler_concerns(straggler, batches->dumps[i]))
+            work[own++] = ns;
+        else
+            others[count++] = ns;
+    }
+    if (own > 0) {
+        int64_t median = median_high_int64(work, own);
+        straggler->work_ns = straggler->kind == STRAGGLER_RANK_CLASS ? median : work[own - 1];
     }
     if (count > 0)
         straggler->others_work_ns = median_high_int64(others, count);
-    free(others);
+    free(work);
     return true;
 }
 

@@ -528,6 +528,49 @@ static void a_few_long_waits_are_counted(void **state) {
     assert_int_equal(times_away(1000, 600, 2), 0); /* 2.9 % */
 }
 
+static bool is_said(const struct told *told, const char *code) {
+    for (size_t i = 0; i < told->findings.count; i++)
+        if (strcmp(told->findings.items[i].code, code) == 0)
+            return true;
+    return false;
+}
+
+/* Rank 0 works 10 ms before each collective and receives what three workers send it behind it; these work 20 ms, and
+ * the last one as given. */
+static void tell_of_uneven_workers(struct told *told, unsigned last_ms) {
+    const uint64_t ms = 1000000;
+    hand_job_make(&told->hand, 4, (struct dump_plan){.ring_records = 1024});
+    for (uint32_t step = 0; step < 40; step++) {
+        const uint64_t began = (1000 + 60 * step) * ms, work[] = {10, 20, 20, last_ms};
+        for (unsigned r = 0; r < 4; r++)
+            dump_builder_collective(told->hand.builders[r], 0, BUILDER_ALLREDUCE, 0, step, 8, began + work[r] * ms,
+                                    began + 50 * ms);
+        for (unsigned r = 1; r < 4; r++) {
+            uint64_t at = began + (50 + r) * ms;
+            dump_builder_p2p(told->hand.builders[r], 0, BUILDER_SEND, 0, FLAG_SEND, 0, 5, step, 8, at, at + 1000);
+            dump_builder_p2p(told->hand.builders[0], 0, BUILDER_RECV, 0, FLAG_RECV, (int32_t)r, 5, step, 8, at,
+                             at + 2000);
+        }
+    }
+    tell(told, 4, false);
+}
+
+/* Of workers that all have more to do one may be slow beside the others, too: then it is not said that none is. */
+static void a_group_with_a_slow_member_is_not_said_to_be_even(void **state) {
+    (void)state;
+    struct told told = {0};
+    tell_of_uneven_workers(&told, 20);
+    assert_non_null(strstr(text_of(&told, "uneven"), "None of them is slower than its peers."));
+    assert_false(is_said(&told, "straggler"));
+    forget(&told);
+    tell_of_uneven_workers(&told, 40);
+    assert_true(is_said(&told, "straggler"));
+    const char *uneven = text_of(&told, "uneven");
+    assert_null(strstr(uneven, "None of them is slower than its peers."));
+    assert_non_null(strstr(uneven, "takes 30.1 ms")); /* the median of the three, with 10 of each step behind it */
+    forget(&told);
+}
+
 /* Three ranks; in one of forty pairs of collectives two of them do not come out of the first one for two seconds, as
  * where one is stopped in it and keeps the other: they come late to the second one, and not by work of their own. */
 static void who_was_kept_in_a_call_was_not_away(void **state) {
@@ -761,6 +804,7 @@ int main(void) {
         cmocka_unit_test(a_disagreement_is_an_error),
         cmocka_unit_test(a_tenth_of_the_collectives_unmatched_is_said),
         cmocka_unit_test(a_single_long_wait_is_said),
+        cmocka_unit_test(a_group_with_a_slow_member_is_not_said_to_be_even),
         cmocka_unit_test(a_few_long_waits_are_counted),
         cmocka_unit_test(who_was_kept_in_a_call_was_not_away),
     };
