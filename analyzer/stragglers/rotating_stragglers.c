@@ -9,12 +9,14 @@
 #include "analyzer/base/statistics.h"
 
 enum {
-    DEPTH_STEP = 2,       /* from one depth to the next */
-    PERIOD_MOST = 64,     /* collectives */
-    DEPTH_FACTOR = 4,     /* the gaps of the next so many times as many say what noise does */
-    PHASES = 4,           /* of the run */
-    BATCH_ROWS_MIN = 2,   /* rows of a batch, at least: forward and backward come in pairs */
-    STANDS_OUT_SCALES = 2 /* excess of a row in which a rank is said to stand out; noise: exp(-3) */
+    DEPTH_STEP = 2,        /* from one depth to the next */
+    PERIOD_MOST = 64,      /* collectives */
+    DEPTH_FACTOR = 4,      /* the gaps of the next so many times as many say what noise does */
+    PHASES = 4,            /* of the run */
+    BATCH_ROWS_MIN = 2,    /* rows of a batch, at least: forward and backward come in pairs */
+    STANDS_OUT_SCALES = 2, /* excess of a row in which a rank is said to stand out; noise: exp(-3) */
+    STANDS_OUT_PART =
+        10 /* ... and that is a tenth of what the costly rows have: else noise counts, where rows are many */
 };
 #define NOISE_MARGIN     1.25 /* the tail may fall so much more slowly than an exponential's: chosen by trial */
 #define PERIOD_MISMATCH  0.3  /* of times a period apart, at most; those of one place differ by noise */
@@ -285,16 +287,28 @@ static bool is_spread(const struct rotating_table *table, const double *cost) {
     return spread;
 }
 
+/* The excess from which on a row counts, by the mean excess, weighed by itself, of the rows in which noise is less. */
+static double least_excess(const struct rotating_work *work, size_t depth) {
+    double sum = 0, squares = 0;
+    for (size_t row = 0; row < work->table->rows; row++) {
+        struct row_excess excess = work->excess[row * work->depths + depth];
+        double ns = excess.ns > STANDS_OUT_SCALES * excess.scale ? excess.ns : 0;
+        sum += ns;
+        squares += ns * ns;
+    }
+    return sum > 0 ? squares / sum / STANDS_OUT_PART : 0;
+}
+
 /* The rows in which a rank stands out. */
 static void count_slowest(struct rotating_work *work, size_t depth, struct rotating *rotating) {
-    double self = 0, medians = 0, lead = 0;
+    double self = 0, medians = 0, lead = 0, least = least_excess(work, depth);
     uint32_t most = 0;
     rotating->stood_out = 0;
     for (size_t c = 0; c < work->table->columns; c++)
         rotating->times_slowest[c] = 0;
     for (size_t row = 0; row < work->table->rows; row++) {
         struct row_excess excess = work->excess[row * work->depths + depth];
-        if (excess.ns <= STANDS_OUT_SCALES * excess.scale)
+        if (excess.ns <= STANDS_OUT_SCALES * excess.scale || excess.ns < least)
             continue;
         uint32_t column = work->slowest[row].column;
         rotating->stood_out++;

@@ -228,6 +228,32 @@ static void sixteen_rows_are_enough(void **state) {
     }
 }
 
+/* In twenty rows some rank takes 10 ms longer than the others, in twenty `ms`: in so many rows one stands out. */
+static size_t stood_out_with(double ms) {
+    struct made_table table;
+    struct rotating turns;
+    struct made made = standard(8);
+    made.rows = 300;
+    made.noise = 0.01;
+    made.often = 0;
+    make(&table, &made, 5);
+    for (size_t i = 0; i < 40; i++)
+        table.self_ns[(7 * i + 3) * made.columns + i % made.columns] += (int64_t)((i % 2 ? 10 : ms) * 1e6);
+    assert_true(rotating_judge(&table.table, &turns));
+    assert_true(turns.confidence > 0);
+    size_t stood_out = turns.stood_out;
+    rotating_free(&turns);
+    put_away(&table);
+    return stood_out;
+}
+
+/* A tenth of what the costly rows have, some 0.9 ms here: noise of short rows is not what the sentence is about. */
+static void rows_that_cost_little_are_not_counted(void **state) {
+    (void)state;
+    assert_int_equal(stood_out_with(1.3), 40);
+    assert_int_equal(stood_out_with(0.7), 20);
+}
+
 static void what_it_costs_is_said(void **state) {
     (void)state;
     struct made made = standard(16);
@@ -650,6 +676,7 @@ int main(void) {
         cmocka_unit_test(two_slow_ranks_each_time_are_found),
         cmocka_unit_test(a_third_slow_each_time_is_no_turn),
         cmocka_unit_test(sixteen_rows_are_enough),
+        cmocka_unit_test(rows_that_cost_little_are_not_counted),
         cmocka_unit_test(what_it_costs_is_said),
         cmocka_unit_test(steps_tell_more_than_single_collectives),
         cmocka_unit_test(noise_is_no_turn),
