@@ -7,7 +7,9 @@
 #include "analyzer/waits/waits.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "analyzer/base/grow.h"
 #include "analyzer/match/sources.h"
 
 bool waits_init(struct waits *waits, const struct common_clock *clock, const struct match_directory *directory) {
@@ -23,6 +25,8 @@ void waits_free(struct waits *waits) {
         free(waits->receiving[d]);
     free(waits->receiving);
     free(waits->gains);
+    free(waits->members);
+    match_away_free(&waits->away);
     free(waits->ranks);
     site_waits_free(&waits->sites);
     link_waits_free(&waits->links);
@@ -295,6 +299,15 @@ static void tell_met(const struct waits *waits, const struct match_instance *ins
                             channel_in(instance, WAIT_AT_NEIGHBOURS, a, b));
 }
 
+/* What member i waited for one that came so late, which is noted for the instance. */
+static void charge_member(struct waits *waits, const struct match_instance *instance, enum wait_state state, uint32_t i,
+                          uint32_t cause, int64_t lead) {
+    int64_t length = charge_waits(waits, instance, state, cause, lead, i, i + 1), gain = lead < length ? lead : length;
+    int64_t *most = &waits->gains[instance->communicator->dump_of[cause]];
+    if (length > 0 && gain >= *most)
+        *most = gain + 1;
+}
+
 /* Each counts once as the last that others waited for, whatever their number. */
 static void note_last_sources(struct waits *waits, const struct match_instance *instance) {
     for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
@@ -318,12 +331,7 @@ static void add_among_neighbours(struct waits *waits, const struct match_instanc
         struct latest latest = find_latest_source(waits, instance, i, sources, count);
         if (latest.last == NOWHERE)
             continue;
-        int64_t lead = lead_of(waits, instance, latest);
-        int64_t length = charge_waits(waits, instance, WAIT_AT_NEIGHBOURS, latest.last, lead, i, i + 1);
-        int64_t gain = lead < length ? lead : length;
-        int64_t *most = &waits->gains[instance->communicator->dump_of[latest.last]];
-        if (length > 0 && gain >= *most)
-            *most = gain + 1;
+        charge_member(waits, instance, WAIT_AT_NEIGHBOURS, i, latest.last, lead_of(waits, instance, latest));
     }
     note_last_sources(waits, instance);
 }
@@ -366,6 +374,39 @@ static void add_waits(struct waits *waits, const struct match_instance *instance
         add_from_root(waits, instance);
     else if (flow == FLOW_TO_ROOT && has_root(instance))
         add_to_root(waits, instance);
+}
+
+/* Where members were away from the library each one waits for somebody of its own: for who was back last before it was
+ * done, or came last. */
+static void add_where_away(struct waits *waits, const struct match_instance *instance, enum flow flow) {
+    uint32_t members = instance->communicator->dump_count;
+    enum wait_state state = flow == FLOW_FROM_ROOT ? WAIT_LATE_BROADCAST
+                            : flow == FLOW_TO_ROOT ? WAIT_AT_NX1
+                                                   : WAIT_AT_NXN;
+    struct latest latest =
+        flow == FLOW_FROM_ROOT ? (struct latest){instance->root, NOWHERE} : find_latest(instance, NOWHERE);
+    struct match_instance seen = *instance;
+    if (!grow_to(waits->members, waits->member_room, members)) {
+        waits->no_memory = true;
+        return;
+    }
+    memcpy(waits->members, instance->members, members * sizeof *waits->members);
+    seen.members = waits->members;
+    for (uint32_t i = 0; i < members; i++) {
+        struct match_away_cause away = match_away_cause(&waits->away, instance, flow, i);
+        int64_t came = instance->members[latest.last].enter;
+        if (away.member != NOWHERE && away.back > came) {
+            struct match_member *late = &waits->members[away.member], as_posted = *late;
+            late->enter = away.back;
+            late->stack = match_member_waited_at(late);
+            charge_member(waits, &seen, state, i, away.member,
+                          away.back - (away.previous > came ? away.previous : came));
+            *late = as_posted;
+        } else if (flow != FLOW_TO_ROOT || i == instance->root) {
+            charge_member(waits, instance, state, i, latest.last, lead_of(waits, instance, latest));
+        }
+    }
+    note_last_sources(waits, instance);
 }
 
 /* ---- times in collectives -------------------------------------------------------------------- */
@@ -527,7 +568,11 @@ void waits_add(struct waits *waits, const struct match_instance *instance) {
         return;
     waits->judged++;
     add_times(waits, instance, flow);
-    add_waits(waits, instance, flow);
+    waits->no_memory |= !match_away_list(&waits->away, instance, flow);
+    if (waits->away.count > 0)
+        add_where_away(waits, instance, flow);
+    else
+        add_waits(waits, instance, flow);
     struct latest latest = find_latest(instance, NOWHERE);
     if (waits->listener.met && latest.last != NOWHERE && flow != FLOW_NEIGHBOURS)
         waits->listener.met(waits->listener.context, instance->members[latest.last].enter,

@@ -40,6 +40,7 @@
 #include "analyzer/waits/transfers.h"
 #include "analyzer/waits/wall_time.h"
 #include "analyzer/match/instances.h"
+#include "analyzer/match/progress.h"
 
 enum wait_state {
     WAIT_AT_NXN, /* N to N */
@@ -123,6 +124,9 @@ struct waits {
     struct wall_times wall;           /* private: what overlaps */
     struct transfers transfers;       /* by operation, communicator and size */
     struct receive_waits **receiving; /* private, per dump; NULL where there is none yet */
+    struct match_away away;           /* private: of the instance */
+    struct match_member *members;     /* private: the instance's, for those that were away */
+    size_t member_room;
     int64_t *gains;    /* private, per dump, 0 between instances: what others would have gained without its lead, + 1 */
     uint64_t judged;   /* instances that entered the sums */
     uint64_t messages; /* messages that did */

@@ -281,10 +281,11 @@ static void polling_for_a_collective_is_waiting_for_the_last(void **state) {
         done.t1 = done.t0 + US;
         done.kind = RECORD_POST;
         dump_builder_record(job.builders[r], 0, &done);
+        uint64_t seen = r == RECEIVER ? 606 * US : 611 * US; /* before the other one is back to look */
         if (r == RECEIVER)
-            polls(&job, TEST, 20 * US, 610 * US, 0);
-        dump_builder_plain(job.builders[r], 0, TEST, 611 * US, 612 * US);
-        done.t1 = 612 * US;
+            polls(&job, TEST, 20 * US, 605 * US, 0);
+        dump_builder_plain(job.builders[r], 0, TEST, seen, seen + US);
+        done.t1 = seen + US;
         done.kind = RECORD_DONE;
         dump_builder_record(job.builders[r], 0, &done);
     }

@@ -637,6 +637,59 @@ static void computing_beside_an_operation_is_not_waiting(void **state) {
     done(&job, &sums);
 }
 
+/* An Iallreduce of three, each of which posts at 100, waits since `waits` and is done at `leaves`. */
+static void play_iallreduce(struct hand_job *job, const uint64_t waits[3], const uint64_t leaves[3]) {
+    hand_job_make(job, 3, (struct dump_plan){0});
+    for (unsigned r = 0; r < 3; r++) {
+        dump_builder_icollective(job->builders[r], 0, BUILDER_IALLREDUCE, 0, 0, 8, 100, 110, leaves[r]);
+        dump_builder_plain(job->builders[r], 0, BUILDER_WAIT, waits[r], leaves[r] + 5)->stack = 7 + r;
+    }
+}
+
+/* Rank 2 has posted and computes until 8000. Rank 0 is done soon after that one is back: it waited for it. Rank 1 was
+ * handed all it needed before. */
+static void who_is_away_from_a_posted_collective_is_waited_for(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct sums sums;
+    play_iallreduce(&job, (const uint64_t[3]){1000, 1000, 8000}, (const uint64_t[3]){8100, 1200, 8150});
+    analyse(&job, 3, &sums);
+    assert_waits(0, 7000, 0, 0);
+    assert_waits(1, 0, 0, 0);
+    assert_waits(2, 0, 7000, 7000);
+    assert_int_equal(sums.waits.ranks[0].states_ns[WAIT_AT_NXN], 7000);
+    done(&job, &sums);
+}
+
+/* Within an eighth of the time since the away one had posted (7900), and of the wait (7000), after which it was over.
+ */
+static void what_is_over_long_after_the_return_did_not_wait_for_it(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct sums sums;
+    for (unsigned late = 0; late < 2; late++) {
+        uint64_t over = late ? 9001 : 9000;
+        play_iallreduce(&job, (const uint64_t[3]){1000, 1000, 8000}, (const uint64_t[3]){over, over, 9100});
+        analyse(&job, 3, &sums);
+        assert_waits(0, late ? 0 : 7000, 0, 0);
+        assert_waits(2, 0, late ? 0 : 14000, late ? 0 : 14000);
+        done(&job, &sums);
+    }
+}
+
+/* Of two that are away the last to be back was waited for, by as much as it came after the other one. */
+static void the_last_to_be_back_is_waited_for(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct sums sums;
+    play_iallreduce(&job, (const uint64_t[3]){1000, 6000, 8000}, (const uint64_t[3]){8010, 8020, 8030});
+    analyse(&job, 3, &sums);
+    assert_waits(0, 7000, 0, 0);
+    assert_waits(1, 2000, 0, 0);
+    assert_waits(2, 0, 4000, 9000);
+    done(&job, &sums);
+}
+
 static void incomplete_and_mismatched_collectives_add_nothing(void **state) {
     (void)state;
     struct hand_job job;
@@ -786,6 +839,9 @@ int main(void) {
         cmocka_unit_test(a_send_alone_in_its_wait_tells_of_a_late_receiver),
         cmocka_unit_test(both_halves_of_a_sendrecv_are_one_wait),
         cmocka_unit_test(computing_beside_an_operation_is_not_waiting),
+        cmocka_unit_test(who_is_away_from_a_posted_collective_is_waited_for),
+        cmocka_unit_test(what_is_over_long_after_the_return_did_not_wait_for_it),
+        cmocka_unit_test(the_last_to_be_back_is_waited_for),
         cmocka_unit_test(incomplete_and_mismatched_collectives_add_nothing),
         cmocka_unit_test(waits_below_the_clocks_error_are_none),
         cmocka_unit_test(communication_is_a_union_without_setup_files_and_creation),
