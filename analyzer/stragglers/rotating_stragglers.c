@@ -15,8 +15,7 @@ enum {
     PHASES = 4,            /* of the run */
     BATCH_ROWS_MIN = 2,    /* rows of a batch, at least: forward and backward come in pairs */
     STANDS_OUT_SCALES = 2, /* excess of a row in which a rank is said to stand out; noise: exp(-3) */
-    STANDS_OUT_PART =
-        10 /* ... and that is a tenth of what the costly rows have: else noise counts, where rows are many */
+    STANDS_OUT_PART = 10   /* ... and a tenth of what the costly rows have: else the noise of many rows counts */
 };
 #define NOISE_MARGIN     1.25 /* the tail may fall so much more slowly than an exponential's: chosen by trial */
 #define PERIOD_MISMATCH  0.3  /* of times a period apart, at most; those of one place differ by noise */
