@@ -34,9 +34,20 @@ static void drop_added(struct added_rows *added) {
 }
 
 void rows_free(struct lead_rows *rows) {
-    for (size_t i = 0; i < LEAD_ADDED_KEPT; i++)
-        drop_added(&rows->added[i]);
+    rows_share_end(rows);
     free_values(rows);
+}
+
+struct lead_rows rows_share(const struct lead_rows *rows) {
+    struct lead_rows share = *rows;
+    for (size_t i = 0; i < LEAD_ADDED_KEPT; i++)
+        share.added[i] = (struct added_rows){0};
+    return share;
+}
+
+void rows_share_end(struct lead_rows *share) {
+    for (size_t i = 0; i < LEAD_ADDED_KEPT; i++)
+        drop_added(&share->added[i]);
 }
 
 /* ---- leads, and who has which place -------------------------------------------------------------------------- */

@@ -58,4 +58,9 @@ double rows_alike(const struct lead_rows *rows, struct left_out judged, double *
 
 void rows_free(struct lead_rows *rows);
 
+/* The same rows for another thread, with rows added up of its own; ended with rows_share_end, before `rows` is freed.
+ */
+struct lead_rows rows_share(const struct lead_rows *rows);
+void rows_share_end(struct lead_rows *share);
+
 #endif

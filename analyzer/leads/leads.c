@@ -14,15 +14,16 @@
 #include "analyzer/leads/slow_stretches.h"
 
 enum {
-    ROWS_MIN = 16,      /* as of turns: two for each of TIME_BATCHES_MIN batches */
-    TESTS = 2,          /* this one, and that of significance.h */
-    TESTS_BESIDE = 2,   /* of its leads over all, and over all but one */
-    TESTS_SHARED = 4,   /* ... and of what it leads by together with one other: Bonferroni once more */
-    TESTS_USUAL = 2,    /* each of these over all stretches, and without those few that take most of the time */
-    TESTS_PART = 8,     /* ... and of its places in a part of the run */
-    TESTS_REGULAR = 8,  /* ... and of both that they are its own and that they come regularly */
-    REGULAR_RANKS = 64, /* of more, three leads are beyond chance whenever they come */
-    REGULAR_PART = 2,   /* where more than half of the ranks are slow regularly, they take turns */
+    ROWS_MIN = 16,          /* as of turns: two for each of TIME_BATCHES_MIN batches */
+    TESTS = 2,              /* this one, and that of significance.h */
+    TESTS_BESIDE = 2,       /* of its leads over all, and over all but one */
+    TESTS_SHARED = 4,       /* ... and of what it leads by together with one other: Bonferroni once more */
+    TESTS_USUAL = 2,        /* each of these over all stretches, and without those few that take most of the time */
+    TESTS_PART = 8,         /* ... and of its places in a part of the run */
+    TESTS_REGULAR = 8,      /* ... and of both that they are its own and that they come regularly */
+    REGULAR_RANKS = 64,     /* of more, three leads are beyond chance whenever they come */
+    COLUMNS_OF_THREAD = 16, /* fewer take no longer than starting a thread */
+    REGULAR_PART = 2,       /* where more than half of the ranks are slow regularly, they take turns */
 };
 #define ALL_COLUMNS SIZE_MAX
 
@@ -313,8 +314,51 @@ static void judging_end(struct judging *judging) {
     free(judging->regular);
 }
 
+/* Columns that one thread judges. */
+struct column_share {
+    struct judging judging;
+    const struct slow_parts *parts;
+    size_t from, to;
+    struct rank_leads *out;
+    bool done;
+};
+
+static void judge_share(void *context, size_t number) {
+    struct column_share *share = (struct column_share *)context + number;
+    struct judging *judging = &share->judging;
+    judging->scratch = calloc(2 * judging->table->columns, sizeof *judging->scratch);
+    judging->apart = rows_share(&judging->apart);
+    for (int k = 0; k < 2; k++)
+        judging->leaders[k].apart = rows_share(&judging->leaders[k].apart);
+    share->done = judging->scratch != NULL;
+    for (size_t c = share->from; share->done && c < share->to; c++)
+        share->done = judge_column(judging, share->parts, c, &share->out[c]);
+    free(judging->scratch);
+    rows_share_end(&judging->apart);
+    for (int k = 0; k < 2; k++)
+        rows_share_end(&judging->leaders[k].apart);
+}
+
+/* Columns from `from` on up to `to`, each by itself. */
+static bool judge_columns(const struct judging *judging, const struct slow_parts *parts, size_t from, size_t to,
+                          unsigned threads, struct rank_leads *out) {
+    size_t wanted = (to - from) / COLUMNS_OF_THREAD + 1, most = threads > 1 ? threads : 1;
+    size_t count = wanted < most ? wanted : most;
+    struct column_share *shares = calloc(count, sizeof *shares);
+    bool done = shares != NULL;
+    for (size_t i = 0; done && i < count; i++)
+        shares[i] = (struct column_share){
+            *judging, parts, from + i * (to - from) / count, from + (i + 1) * (to - from) / count, out, false};
+    if (done)
+        side_by_side(threads, count, judge_share, shares);
+    for (size_t i = 0; shares && i < count; i++)
+        done = done && shares[i].done;
+    free(shares);
+    return done;
+}
+
 /* Judges one column, or, with ALL_COLUMNS, all. */
-static bool judge_table(const struct leads_table *table, size_t only, struct rank_leads *out) {
+static bool judge_table(const struct leads_table *table, size_t only, unsigned threads, struct rank_leads *out) {
     struct judging judging;
     const struct lead_rows *apart = &judging.apart;
     struct slow_parts parts = {0};
@@ -324,8 +368,8 @@ static bool judge_table(const struct leads_table *table, size_t only, struct ran
         return true;
     bool done = judging_begin(&judging, table) &&
                 slow_parts_find(&parts, apart->self, apart->places, apart->rows, apart->columns, table->level);
-    for (size_t c = 0; done && c < table->columns; c++)
-        done = (only != ALL_COLUMNS && only != c) || judge_column(&judging, &parts, c, &out[c]);
+    bool all = only == ALL_COLUMNS;
+    done = done && judge_columns(&judging, &parts, all ? 0 : only, all ? table->columns : only + 1, threads, out);
     slow_parts_free(&parts);
     judging_end(&judging);
     return done;
@@ -337,7 +381,7 @@ static bool judge_table(const struct leads_table *table, size_t only, struct ran
 static bool judge_kept(const struct kept_rows *kept, const struct leads_table *table, size_t only,
                        struct rank_leads *out) {
     size_t rows = table->rows;
-    bool done = judge_table(&kept->table, only, out);
+    bool done = judge_table(&kept->table, only, 1, out);
     for (size_t c = 0; done && c < table->columns; c++) {
         struct rank_leads *leads = &out[c], of_all = {.self_ratio = 0};
         leads->p = fmin(1, TESTS_USUAL * leads->p);
@@ -383,19 +427,20 @@ static bool judge_usual(const struct leads_table *table, struct rank_leads *out)
 /* Over all stretches, and over the usual ones. */
 struct both {
     const struct leads_table *table;
+    unsigned threads;
     struct rank_leads *found[2];
     bool done[2];
 };
 
 static void judge_one(void *context, size_t number) {
     struct both *both = context;
-    both->done[number] =
-        number == 0 ? judge_table(both->table, ALL_COLUMNS, both->found[0]) : judge_usual(both->table, both->found[1]);
+    both->done[number] = number == 0 ? judge_table(both->table, ALL_COLUMNS, both->threads, both->found[0])
+                                     : judge_usual(both->table, both->found[1]);
 }
 
 bool leads_judge(const struct leads_table *table, unsigned threads, struct rank_leads *out) {
     struct rank_leads *usual = calloc(table->columns + 1, sizeof *usual);
-    struct both both = {table, {out, usual}, {false, table->level}};
+    struct both both = {table, threads, {out, usual}, {false, table->level}};
     if (usual)
         side_by_side(threads, table->level ? 1 : 2, judge_one, &both);
     for (size_t c = 0; !table->level && both.done[0] && both.done[1] && c < table->columns; c++)
