@@ -108,6 +108,17 @@ static void say_waited(char *text, size_t size, const struct straggler *straggle
         snprintf(text, size, "no record tells how long the others waited for it, but each");
 }
 
+static void say_by_tasks(char *text, size_t size, const struct straggler *worker) {
+    char work[32], others[32];
+    say_seconds(work, sizeof work, worker->work_ns);
+    say_seconds(others, sizeof others, worker->others_work_ns);
+    snprintf(
+        text, size,
+        "own work on a task takes %s on average against %s of the other workers (in the median %.2f times as long; "
+        "%zu tasks). Whoever is free gets the next one, so that it does fewer, and nobody waits for it",
+        work, others, worker->slowdown_ratio, worker->batches);
+}
+
 void findings_evidence(const struct straggler_analysis *analysis, const struct straggler *straggler, char *text,
                        size_t size) {
     char waited[96], longer[32], window[32], work[32], others[32], where[192], stretch[96];
@@ -121,6 +132,10 @@ void findings_evidence(const struct straggler_analysis *analysis, const struct s
     }
     if (straggler->at_times) {
         say_at_times(text, size, analysis, straggler);
+        return;
+    }
+    if (straggler->by_tasks) {
+        say_by_tasks(text, size, straggler);
         return;
     }
     const char *part = !straggler->by_steps ? "time batch" : straggler->marked ? "step" : "part";
@@ -180,8 +195,9 @@ static size_t *find_costlier(const struct straggler_analysis *analysis, const st
 static void say_costlier(struct findings *findings, const struct straggler_analysis *analysis,
                          const struct straggler *named, char *text, size_t size) {
     char who[LIST_TEXT];
-    size_t count = 0, *dumps = named->kind == STRAGGLER_RANK ? find_costlier(analysis, named, &count) : NULL;
-    findings->no_memory |= named->kind == STRAGGLER_RANK && !dumps;
+    bool costs_waits = named->kind == STRAGGLER_RANK && !named->by_tasks;
+    size_t count = 0, *dumps = costs_waits ? find_costlier(analysis, named, &count) : NULL;
+    findings->no_memory |= costs_waits && !dumps;
     if (count > 0)
         say_dumps(who, sizeof who, analysis->clock, dumps, count);
     if (count > 0 && named->at_times && named->when.without_peer) {
@@ -209,7 +225,7 @@ static const char *say_within(const struct straggler_analysis *analysis, const s
 static void add_straggler(struct findings *findings, const struct straggler_analysis *analysis,
                           const struct straggler *straggler, bool claimed) {
     char who[256], evidence[SENTENCE], cause[256], gain[64] = "", late[240] = "", costlier[288] = "", least[160] = "";
-    const char *site = findings_site(analysis, straggler);
+    const char *site = straggler->by_tasks ? NULL : findings_site(analysis, straggler);
     if (site)
         snprintf(late, sizeof late, " It is late most of all at %.160s.", site);
     say_who(who, sizeof who, analysis, straggler);
@@ -233,9 +249,9 @@ static void add_straggler(struct findings *findings, const struct straggler_anal
                      gain);
     else if (claimed) {
         say_costlier(findings, analysis, straggler, costlier, sizeof costlier);
-        findings_add(findings, FINDING_STRAGGLER, "%s makes the others wait: %s (confidence %.2f).%s%s%s%s", who,
-                     evidence, straggler->confidence > 0.99 ? 0.99 : straggler->confidence, late, gain, least,
-                     costlier);
+        findings_add(findings, FINDING_STRAGGLER, "%s %s: %s (confidence %.2f).%s%s%s%s", who,
+                     straggler->by_tasks ? "is a slow worker" : "makes the others wait", evidence,
+                     straggler->confidence > 0.99 ? 0.99 : straggler->confidence, late, gain, least, costlier);
     } else
         findings_add(findings, FINDING_SUSPECT,
                      "%s may be slower than the others, but chance is not ruled out (confidence %.2f): %s.", who,

@@ -14,6 +14,7 @@
 #include "analyzer/match/match.h"
 #include "analyzer/stragglers/gains.h"
 #include "analyzer/stragglers/message_cuts.h"
+#include "analyzer/stragglers/task_times.h"
 #include "analyzer/stragglers/time_batches.h"
 #include "analyzer/stragglers/verdicts.h"
 
@@ -88,6 +89,10 @@ static void take_epoch(void *state, const struct match_message *need) {
     replay_add_epoch(worker->replay, worker->number, need);
 }
 
+static bool has_tasks(const struct straggler_analysis *analysis, size_t dump) {
+    return analysis->tasks && analysis->comparison_groups.tasks[dump].kind != CUT_NONE;
+}
+
 static void take_record(void *state, const struct match_record *item) {
     struct analysis_worker *worker = state;
     struct straggler_analysis *analysis = worker->analysis;
@@ -98,6 +103,8 @@ static void take_record(void *state, const struct match_record *item) {
     links_note(&worker->links, item, call);
     replay_add_record(worker->replay, worker->number, item);
     bool done = rank_times_add(&analysis->times[item->dump], item, call);
+    if (has_tasks(analysis, item->dump))
+        done &= rank_times_add(&analysis->tasks[item->dump], item, call);
     call_profile_add(&analysis->profiles[item->dump], item);
     bool launch = item->record->kind == RECORD_EXPOSED || (call && call->api == API_NCCL);
     if (!done || (launch && !rank_launches_add(&analysis->launches[item->dump], item)))
@@ -109,6 +116,8 @@ static void dump_parcel(struct analysis_worker *worker, size_t dump, struct parc
     struct straggler_analysis *analysis = worker->analysis;
     analysis->reader_of[dump] = worker->number + 1;
     rank_times_parcel(&analysis->times[dump], parcel);
+    if (has_tasks(analysis, dump))
+        rank_times_parcel(&analysis->tasks[dump], parcel);
     call_profile_parcel(&analysis->profiles[dump], parcel);
     rank_launches_parcel(&analysis->launches[dump], parcel);
 }
@@ -289,6 +298,21 @@ static void choose_meetings(struct straggler_analysis *analysis) {
     }
 }
 
+/* Who is dealt out tasks is also looked at by these. */
+static bool prepare_tasks(struct straggler_analysis *analysis, uint32_t segments) {
+    const struct cut *tasks = analysis->comparison_groups.tasks;
+    size_t count = analysis->directory->dump_count;
+    bool any = false;
+    for (size_t d = 0; d < count; d++)
+        any |= tasks[d].kind != CUT_NONE;
+    if (any && !(analysis->tasks = calloc_on_own_lines(count, sizeof *analysis->tasks)))
+        return false;
+    for (size_t d = 0; any && d < count; d++)
+        if (!rank_times_init(&analysis->tasks[d], &tasks[d], BINS_LEAST, segments, false))
+            return false;
+    return true;
+}
+
 static bool prepare(struct straggler_analysis *analysis) {
     size_t count = analysis->directory->dump_count;
     uint32_t bins = (uint32_t)(BINS_IN_ALL / count);
@@ -317,7 +341,7 @@ static bool prepare(struct straggler_analysis *analysis) {
             return false;
     }
     choose_meetings(analysis);
-    return true;
+    return prepare_tasks(analysis, segments);
 }
 
 /* What overlaps of a rank's waits is sorted first: millions of them. */
@@ -325,6 +349,8 @@ static void measure_rank(void *context, size_t dump) {
     struct straggler_analysis *analysis = context;
     struct rank_times *times = &analysis->times[dump];
     rank_times_finish(times);
+    if (has_tasks(analysis, dump))
+        rank_times_finish(&analysis->tasks[dump]);
     waits_measure_wall(&analysis->waits, dump, times->comm_ns);
     if (analysis->shown.ranks)
         waits_measure_wall(&analysis->shown, dump, times->comm_ns);
@@ -701,7 +727,7 @@ bool straggler_analyse(struct straggler_analysis *analysis, const struct common_
         if (waits_are_unresolved(analysis))
             delay_costs_forget(&analysis->delay_costs);
         done = judge_ranks(analysis) && judge_steps(analysis) && judge_lateness(analysis) &&
-               gains_find(analysis, &replay, request->team, request->workers);
+               gains_find(analysis, &replay, request->team, request->workers) && task_times_judge(analysis);
         analysis->judgement = how_judged(analysis);
     }
     replay_free(&replay);
@@ -731,6 +757,10 @@ void straggler_analysis_free(struct straggler_analysis *analysis) {
     for (size_t d = 0; analysis->launches && d < analysis->directory->dump_count; d++)
         rank_launches_free(&analysis->launches[d]);
     free(analysis->launches);
+    for (size_t d = 0; analysis->tasks && d < analysis->directory->dump_count; d++)
+        rank_times_free(&analysis->tasks[d]);
+    free(analysis->tasks);
+    free(analysis->workers_named);
     free(analysis->times);
     free(analysis->ranks);
     free(analysis->leads);

@@ -206,9 +206,10 @@ bool comparison_groups_choose(struct comparison_groups *groups, const struct mat
         .met = calloc(communicators, sizeof *groups->met),
         .group_of = malloc(directory->dump_count * sizeof *groups->group_of),
         .cuts = calloc(directory->dump_count, sizeof *groups->cuts),
+        .tasks = calloc(directory->dump_count, sizeof *groups->tasks),
     };
     bool done = sampling.usage && totals && candidates && groups->communicators && groups->collectives &&
-                groups->often && groups->calls && groups->met && groups->group_of && groups->cuts;
+                groups->often && groups->calls && groups->met && groups->group_of && groups->cuts && groups->tasks;
     if (done) {
         uint64_t runs = RUNS_IN_ALL / directory->dump_count;
         runs = runs > RUNS_MOST ? RUNS_MOST : runs < RUNS_LEAST ? RUNS_LEAST : runs;
@@ -238,5 +239,6 @@ void comparison_groups_free(struct comparison_groups *groups) {
     free(groups->met);
     free(groups->group_of);
     free(groups->cuts);
+    free(groups->tasks);
     *groups = (struct comparison_groups){0};
 }

@@ -23,6 +23,8 @@ struct comparison_groups {
     bool *met;          /* per communicator of the directory: its ranks meet there again and again, all along the run */
     uint32_t *group_of; /* per dump: comparison group or NOWHERE */
     struct cut *cuts;   /* per dump: what ends its stretches */
+    struct cut
+        *tasks; /* per dump: what ends its tasks where work is dealt out on demand, beside that; CUT_NONE: nothing */
 };
 
 /* Returns false when memory is short; the caller frees with comparison_groups_free in every case. */

@@ -287,6 +287,57 @@ static bool on_gpus(const struct message_cuts *cuts) {
     return false;
 }
 
+/* The member that a worker sends its results to: all that it sends goes there. NOWHERE: it sends to several, or
+ * nothing.
+ */
+static uint32_t only_receiver(const struct message_cuts *cuts, uint32_t dump) {
+    const struct channel_use *uses = channel_uses_items(&cuts->channels[dump]);
+    uint32_t receiver = NOWHERE;
+    for (size_t i = 0; i < cuts->channels[dump].count; i++) {
+        uint32_t other = uses[i].key.direction == FLAG_SEND ? other_end(cuts->directory, dump, &uses[i].key) : NOWHERE;
+        if (other == NOWHERE)
+            continue;
+        if (receiver != NOWHERE && other != receiver)
+            return NOWHERE;
+        receiver = other;
+    }
+    return receiver;
+}
+
+/* Who deals out the work: all others send to it alone. NOWHERE: there is nobody like that. */
+static uint32_t find_master(const struct message_cuts *cuts) {
+    uint32_t master = NOWHERE;
+    size_t workers = 0;
+    for (size_t m = 0; m < cuts->member_count; m++) {
+        uint32_t receiver = only_receiver(cuts, cuts->members[m]);
+        if (receiver == NOWHERE)
+            continue;
+        if (master != NOWHERE && receiver != master)
+            return NOWHERE;
+        master = receiver;
+        workers++;
+    }
+    return workers > 1 && workers == cuts->member_count - 1 ? master : NOWHERE;
+}
+
+/* A worker's task ends when it sends the result. */
+static void choose_tasks(struct message_cuts *cuts, uint32_t master) {
+    for (size_t m = 0; m < cuts->member_count && master != NOWHERE; m++) {
+        uint32_t dump = cuts->members[m];
+        const struct channel_use *uses = channel_uses_items(&cuts->channels[dump]), *most = NULL;
+        for (size_t i = 0; i < cuts->channels[dump].count && dump != master; i++)
+            if (uses[i].key.direction == FLAG_SEND && is_usable(&uses[i]) && (!most || uses[i].seen > most->seen))
+                most = &uses[i];
+        if (most)
+            cuts->groups->tasks[dump] = (struct cut){.kind = CUT_MESSAGE,
+                                                     .comm = most->key.comm,
+                                                     .peer = most->key.peer,
+                                                     .tag = most->key.tag,
+                                                     .direction = FLAG_SEND,
+                                                     .messages = most->seen};
+    }
+}
+
 /* The last anchor may lie long before the last record. */
 static void group_by_time(struct message_cuts *cuts) {
     int64_t first = INT64_MAX, last = INT64_MIN;
@@ -298,6 +349,7 @@ static void group_by_time(struct message_cuts *cuts) {
         first = begin < first ? begin : first;
         last = cuts->last_ns[cuts->members[m]] > last ? cuts->last_ns[cuts->members[m]] : last;
     }
+    choose_tasks(cuts, find_master(cuts));
     if (first < last)
         make_group(cuts,
                    (struct cut){

@@ -58,6 +58,7 @@ struct straggler {
     double what_if_speedup; /* >= 1: time looked at / that time with it mended (what_if.h). Of the costliest few by
                                replay; of further ones an estimate that does not follow waits which would only move */
     size_t batches;
+    bool by_tasks;             /* a worker of a master: work_ns is that of a task, batches are its tasks */
     bool by_steps, marked;     /* these are steps, not parts of equal work: marked, or between collectives of all */
     size_t parts, stood_out;   /* rotating: parts of the run looked at; of them, with a rank that stands out */
     unsigned part_collectives; /* rotating: collectives in one part */
@@ -89,6 +90,7 @@ struct straggler_analysis {
     struct waits shown;             /* of them, those that request.shown lets pass; not there (ranks NULL) without it */
     struct delay_costs delay_costs; /* per dump: delay_costs.ranks[] */
     struct rank_times *times;       /* per dump */
+    struct rank_times *tasks;       /* per dump, by the tasks that it was dealt out; NULL where nobody was */
     struct rank_launches *launches; /* per dump */
     struct call_profile *profiles;  /* per dump */
     struct significance *ranks;     /* per dump; ratio 0 where it was not judged */
@@ -128,6 +130,7 @@ struct straggler_analysis {
     bool no_memory;            /* private: a worker ran out of it */
     uint32_t *reader_of;       /* private, per dump: the worker whose records it has + 1; 0: none came */
     size_t *dump_lists;        /* private: what stragglers[].dumps points into */
+    size_t *workers_named;     /* private: the same of those by_tasks, one for each dump */
 };
 
 /* How to run it. The result is the same for any number of workers and processes. */

@@ -29,6 +29,9 @@ struct demand {
     double task_ns;
     double master_ns; /* of its own work with each result */
     double pause_ns;  /* that it is away with every 20th result */
+    unsigned slow;    /* this worker takes ... */
+    double factor;    /* ... so many times as long; 0: nobody does */
+    double wander;    /* sd of each worker's own speed, which changes in some twenty tasks */
     double late_ns;   /* what comes in is seen up to so much later: others run on its processor */
 };
 
@@ -36,6 +39,7 @@ struct desk {
     struct hand_job job;
     const struct demand *demand;
     uint64_t random;
+    double speed[HAND_RANKS_MAX];
     double free_at[HAND_RANKS_MAX]; /* when a worker's result is ready; the master: when it looks for the next one */
     unsigned taken;                 /* results */
     uint32_t given[HAND_RANKS_MAX], returned[HAND_RANKS_MAX];
@@ -72,7 +76,13 @@ static void give_task(struct desk *desk, unsigned worker, double since, double a
     say(desk, 0, true, worker, TASK, desk->given[worker], at, at + CALL_NS);
     seen = seen > since + CALL_NS ? seen : since + CALL_NS;
     say(desk, worker, false, 0, TASK, desk->given[worker]++, since, seen);
-    desk->free_at[worker] = seen + task_time(desk);
+    double slower = desk->demand->factor > 0 && worker == desk->demand->slow ? desk->demand->factor : 1;
+    if (desk->demand->wander > 0) {
+        double drawn = scene_gauss(&desk->random) * desk->demand->wander;
+        desk->speed[worker] = 0.95 * desk->speed[worker] + sqrt(1 - 0.95 * 0.95) * drawn;
+        slower *= exp(desk->speed[worker]);
+    }
+    desk->free_at[worker] = seen + slower * task_time(desk);
 }
 
 /* Takes the result that is there first; returns whose it is. */
@@ -181,6 +191,66 @@ static void who_works_half_as_much_is_compared(void **state) {
     }
 }
 
+/* The end of the job, true time. */
+static double wall_of(const struct desk *desk) {
+    return desk->free_at[0];
+}
+
+/* A worker gets fewer tasks the slower it is, so that all are busy alike: its tasks tell. */
+static void a_slow_worker_is_named(void **state) {
+    (void)state;
+    enum { JOBS = 40 };
+    unsigned right = 0, promised = 0;
+    for (uint64_t seed = 1; seed <= JOBS; seed++) {
+        struct desk desk, mended;
+        struct straggler_analysis analysis;
+        struct demand demand = {.seed = 9900 + seed,
+                                .ranks = 3 + (unsigned)(seed % 4),
+                                .rounds = 100,
+                                .spread = (enum spread)(seed % SPREADS),
+                                .task_ns = 8e6,
+                                .master_ns = 20e3,
+                                .factor = 1.5 + (double)(seed % 5) / 4};
+        demand.slow = 1 + (unsigned)(seed / 4 % (demand.ranks - 1));
+        play(&desk, &demand);
+        assert_true(straggler_analyse(&analysis, &desk.job.clock, &desk.job.directory,
+                                      &(struct straggler_request){.workers = 1}));
+        demand.factor = 0;
+        play(&mended, &demand);
+        double really = wall_of(&desk) / wall_of(&mended);
+        bool named = analysis.straggler_count == 1 && analysis.stragglers[0].dumps[0] == demand.slow;
+        right += named;
+        promised += named && fabs(analysis.stragglers[0].what_if_speedup / really - 1) < 0.1;
+        if (named) {
+            assert_true(analysis.stragglers[0].by_tasks && analysis.named_speedup >= 1 && analysis.even_speedup >= 1);
+            assert_true(fabs(analysis.stragglers[0].slowdown_ratio / (1.5 + (double)(seed % 5) / 4) - 1) < 0.4);
+        }
+        straggler_analysis_free(&analysis);
+        hand_job_free(&desk.job);
+        hand_job_free(&mended.job);
+    }
+    assert_in_range(right, 38, JOBS);
+    assert_in_range(promised, 34, JOBS);
+}
+
+/* Each worker's speed changes slowly, as where other jobs come and go: that is nobody's, however many tasks tell of it.
+ */
+static void workers_whose_speed_wanders_are_not_named(void **state) {
+    (void)state;
+    unsigned accused = 0;
+    bool compared;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct demand demand = {.seed = 12000 + seed,
+                                .ranks = 4 + (unsigned)(seed % 3),
+                                .rounds = 150,
+                                .task_ns = 8e6,
+                                .master_ns = 20e3,
+                                .wander = 0.15};
+        accused += named(&demand, &compared) != 0;
+    }
+    assert_in_range(accused, 0, 2);
+}
+
 /* The only worker has all the work, and nobody to be compared with. */
 static void the_only_worker_is_not_slow(void **state) {
     (void)state;
@@ -245,6 +315,8 @@ int main(void) {
         cmocka_unit_test(the_busiest_of_equal_workers_is_not_named),
         cmocka_unit_test(a_master_who_cannot_keep_up_is_named),
         cmocka_unit_test(who_works_half_as_much_is_compared),
+        cmocka_unit_test(a_slow_worker_is_named),
+        cmocka_unit_test(workers_whose_speed_wanders_are_not_named),
         cmocka_unit_test(the_only_worker_is_not_slow),
         cmocka_unit_test(a_pause_of_the_only_workers_master_is_seen),
         cmocka_unit_test(half_of_all_waits_hold_up_the_others),
