@@ -284,19 +284,44 @@ static bool is_interval(struct search *s, const struct loop *outer, const struct
     return most && (periodic == LOOP_UNKNOWN || (inner->largest && inner->collectives_alone));
 }
 
-/* A step of one collective alone has nothing within it that recurs: where all else are small reductions, and one of
- * them comes several times in a row now and then, these are evaluations between such steps. */
-static uint32_t only_collective(struct search *s) {
-    bool evaluated = false;
-    if (s->largest == LOOP_UNKNOWN || s->symbols[s->largest].count <= STRETCHES_MIN || !is_spread(s, s->largest))
-        return LOOP_UNKNOWN;
-    count_presence(s, s->largest);
-    for (uint32_t i = 0; i < s->symbol_count; i++) {
-        if (i != s->largest && !is_small(&s->symbols[i]))
+/* The one collective beside which all else are small reductions: it is large, or nothing else moves anything. */
+static uint32_t sole_collective(const struct search *s) {
+    uint32_t sole = s->largest;
+    for (uint32_t i = 0; i < s->symbol_count && s->largest == LOOP_UNKNOWN; i++) {
+        bool moves = s->symbols[i].order >> 16 > 0;
+        if (moves && sole != LOOP_UNKNOWN)
             return LOOP_UNKNOWN;
-        evaluated |= i != s->largest && s->symbols[i].count >= EVALUATED * s->present[i];
+        sole = moves ? i : sole;
     }
-    return evaluated ? s->largest : LOOP_UNKNOWN;
+    for (uint32_t i = 0; i < s->symbol_count; i++)
+        if (i != sole && !is_small(&s->symbols[i]))
+            return LOOP_UNKNOWN;
+    return sole != LOOP_UNKNOWN && s->symbols[sole].collective ? sole : LOOP_UNKNOWN;
+}
+
+/* Whether a small reduction comes several times in a row where it comes. */
+static bool comes_in_rows(struct search *s, uint32_t sole) {
+    bool rows = false;
+    count_presence(s, sole);
+    for (uint32_t i = 0; i < s->symbol_count; i++)
+        rows |= i != sole && s->symbols[i].count >= EVALUATED * s->present[i];
+    return rows;
+}
+
+/* A step of one collective alone has nothing within it that recurs, so that it is no loop of the above. Where all else
+ * are small reductions, what comes after equally many of it, and after more than are accumulated, or where these come
+ * several times in a row, are evaluations, checks and checkpoints between such steps. `found`: the step if it is not.
+ */
+static uint32_t only_collective(struct search *s, uint32_t found) {
+    uint32_t sole = sole_collective(s);
+    if (sole == LOOP_UNKNOWN || s->symbols[sole].count <= STRETCHES_MIN || !is_spread(s, sole))
+        return found;
+    bool rows = comes_in_rows(s, sole);
+    if (found == LOOP_UNKNOWN)
+        return rows ? sole : found;
+    uint32_t mean = iterations_of(s, found, sole, 0);
+    bool alike = mean > 0 && iterations_of(s, found, sole, mean) > 0;
+    return alike && (mean > TOGETHER_MAX || rows) ? sole : found;
 }
 
 static uint32_t choose_anchor(struct search *s, uint32_t periodic) {
@@ -308,9 +333,7 @@ static uint32_t choose_anchor(struct search *s, uint32_t periodic) {
             outer++;
         step = outer == inner ? inner : step;
     }
-    if (count == 0 && periodic == LOOP_UNKNOWN)
-        return only_collective(s);
-    return count > 0 ? loops[step].anchor : periodic;
+    return only_collective(s, count > 0 ? loops[step].anchor : periodic);
 }
 
 static uint32_t largest_collective(const struct loop_symbol *symbols, uint32_t count) {

@@ -11,6 +11,7 @@
  * Of nested loops the outermost is the step, unless it is an interval: the inner loop goes through it equally often
  * each time, more than eight times, and does most of what the job does. Evaluations and checkpoints come so. Fewer
  * iterations make a step of several micro-batches, unless what lies between them is seen to be an evaluation.
+ * One collective alone is no loop, for nothing recurs within it; it is the step where all else is small and comes so.
  */
 #ifndef COMMTAP_STEPS_STEP_LOOPS_H
 #define COMMTAP_STEPS_STEP_LOOPS_H

@@ -313,6 +313,31 @@ static void a_kilobyte_tells_gradients_from_metrics(void **state) {
     assert_in_range(step_of(job), INNER, INNER + 1);
 }
 
+/* One collective per step, and a small one after so many of them. */
+static unsigned sole_collective(unsigned every, uint64_t bytes, uint64_t small) {
+    struct job *job = new_job(41);
+    for (unsigned k = 0; k < 40 * every; k++) {
+        reduce(job, INNER, bytes);
+        if (k % every == every - 1)
+            reduce(job, OUTER, small);
+    }
+    return step_of(job);
+}
+
+static void what_comes_after_more_than_eight_is_no_part_of_the_step(void **state) {
+    (void)state;
+    assert_int_equal(sole_collective(8, 2048, 8), OUTER);
+    assert_int_equal(sole_collective(10, 2048, 8), INNER);
+}
+
+static void beside_a_sole_collective_all_is_small(void **state) {
+    (void)state;
+    assert_int_equal(sole_collective(12, 1300, 800), INNER);
+    assert_int_equal(sole_collective(12, 800, 800), OUTER);
+    assert_int_equal(sole_collective(12, 1300, 1300), OUTER);
+    assert_int_equal(sole_collective(12, 8, 0), INNER);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_nearly_all_iterations_have_is_of_the_loop),
@@ -327,6 +352,8 @@ int main(void) {
         cmocka_unit_test(a_step_begins_in_its_place),
         cmocka_unit_test(an_interval_has_few_operations_of_its_own),
         cmocka_unit_test(a_kilobyte_tells_gradients_from_metrics),
+        cmocka_unit_test(what_comes_after_more_than_eight_is_no_part_of_the_step),
+        cmocka_unit_test(beside_a_sole_collective_all_is_small),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -209,6 +209,69 @@ static void checkpoints(struct job *job, unsigned size) {
     }
 }
 
+/* ---- steps of one collective, and what looks like them ------------------------------------------- */
+
+/* All gradients in one collective; every so many steps something small. */
+static void sole_collective(struct job *job, unsigned size) {
+    unsigned every = 10 + size % 40, kind = size % 5;
+    for (unsigned k = 0; k < 8 * every; k++) {
+        bool now = k % every == every - 1;
+        begin_step(job);
+        reduce(job, 1000, kind == 4 ? 8 : 2048);
+        if (now && kind < 3)
+            reduce(job, 1010, 8);
+        if (now && kind == 1)
+            reduce(job, 1011, 16);
+        if (now && kind != 2)
+            put(job, 1012, 0, true);
+        if (kind == 2 && k % (2 * every) == every)
+            put(job, 1013, 0, true);
+    }
+}
+
+/* Power iterations, always as many, on what the step has distributed before. */
+static void fixed_iterations(struct job *job, unsigned size) {
+    for (unsigned k = 0; k < 60; k++) {
+        begin_step(job);
+        reduce(job, 1020, 65536);
+        for (unsigned i = 0; i < 9 + size; i++)
+            reduce(job, 1021, 2048);
+        reduce(job, 1022, 8);
+    }
+}
+
+/* The same without anything distributed, until it has converged. */
+static void power_iterations(struct job *job, unsigned size) {
+    for (unsigned k = 0; k < 60; k++) {
+        begin_step(job);
+        for (unsigned i = between(job, 9 + size % 10, 30 + size); i > 0; i--)
+            reduce(job, 1031, 2048);
+        reduce(job, 1032, 8);
+    }
+}
+
+/* Scalar products, always as many: small reductions around which nothing is larger. */
+static void scalar_products(struct job *job, unsigned size) {
+    for (unsigned k = 0; k < 60; k++) {
+        begin_step(job);
+        for (unsigned i = 0; i < 9 + size; i++)
+            reduce(job, 1041, 8);
+        reduce(job, 1042, 8);
+    }
+}
+
+/* Gradients in many buckets of one size, and what was left in the last one. */
+static void many_buckets(struct job *job, unsigned size) {
+    for (unsigned k = 0; k < 60; k++) {
+        begin_step(job);
+        for (unsigned b = 0; b < 9 + size; b++)
+            reduce(job, 1050, UINT64_C(25) << 20);
+        reduce(job, 1050, UINT64_C(7) << 20);
+        if (size % 2)
+            reduce(job, 1051, 4);
+    }
+}
+
 /* ---- evaluations in every few steps, and what looks like them ------------------------------------ */
 
 /* Data parallel, as PyTorch's DDP does it; every few steps a validation set, whose losses are reduced batch by batch.
@@ -329,6 +392,11 @@ static const struct kind {
     {"accumulation", accumulation},
     {"experts", experts},
     {"checkpoints", checkpoints},
+    {"sole collective", sole_collective},
+    {"fixed iterations", fixed_iterations},
+    {"power iterations", power_iterations},
+    {"scalar products", scalar_products},
+    {"many buckets", many_buckets},
     {"validation", validation},
     {"one bucket", one_bucket},
     {"sharded validation", sharded_validation},
