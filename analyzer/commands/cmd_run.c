@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -297,12 +296,12 @@ static void print_next_step(const char *directory) {
     fputc('\n', stderr);
 }
 
-static void say_status(const char *command, int status) {
+static void say_end(const char *command, const struct run_end *end) {
     escape_shell(stderr, command);
-    if (status > 128 && status <= 128 + SIGRTMAX)
-        fprintf(stderr, " was ended by signal %d, and no process had called MPI or NCCL by then", status - 128);
+    if (end->signal)
+        fprintf(stderr, " was ended by signal %d, and no process had called MPI or NCCL by then", end->signal);
     else
-        fprintf(stderr, " ended with exit status %d, and no process had called MPI or NCCL by then", status);
+        fprintf(stderr, " ended with exit status %d, and no process had called MPI or NCCL by then", end->status);
 }
 
 /* Whether the directory that dumps were to go to has no room for one; then `free_bytes` is what it has. */
@@ -320,7 +319,7 @@ static bool was_shorter(const struct launched_job *job, const char *seconds) {
 }
 
 /* Says what can be established about a command that left no dump, else what may be the case. */
-static void explain_nothing(const struct launched_job *job, char *const *argv, int status) {
+static void explain_nothing(const struct launched_job *job, char *const *argv, const struct run_end *end) {
     uint64_t free_bytes;
     const char *enable = run_settings_get(&job->settings, "COMMTAP_ENABLE");
     const char *share = run_settings_get(&job->settings, "COMMTAP_SHARE");
@@ -332,7 +331,7 @@ static void explain_nothing(const struct launched_job *job, char *const *argv, i
         fputs("recording is switched off (COMMTAP_ENABLE=0)", stderr);
     } else if (share && *share && strcmp(share, "100") != 0) {
         fprintf(stderr, "COMMTAP_SHARE=%s leaves jobs out, and this may be one of them", share);
-    } else if (status == 0 && least && was_shorter(job, least)) {
+    } else if (end->status == 0 && least && was_shorter(job, least)) {
         fprintf(stderr, "COMMTAP_MIN_SECONDS=%s leaves none of a job that ends well in less", least);
     } else if (obstacle) {
         escape_shell(stderr, program);
@@ -343,8 +342,8 @@ static void explain_nothing(const struct launched_job *job, char *const *argv, i
                 " has room for %" PRIu64 " KB, less than a dump takes. Where rank 0 says above that the dump "
                 "is lost, that is why; else no process called MPI or NCCL",
                 free_bytes >> 10);
-    } else if (status != 0) {
-        say_status(argv[0], status);
+    } else if (end->status != 0) {
+        say_end(argv[0], end);
     } else {
         fputs("no process called MPI or NCCL where the library could see it. It does not see MPI and NCCL that are "
               "linked statically, or loaded with RTLD_DEEPBIND or dlmopen; setuid programs; and processes to which a "
@@ -404,18 +403,18 @@ static void print_without_stub(const struct launched_job *job, const struct run_
 }
 
 /* Under a launcher the other ranks may still run: nothing is counted, and only rank 0 speaks. */
-static void say_outcome(const struct launched_job *job, char *const *argv, int status, const char *shown,
+static void say_outcome(const struct launched_job *job, char *const *argv, const struct run_end *end, const char *shown,
                         const struct run_collection *found) {
     size_t known = found->dumps + found->still_running + found->other_hosts;
     if (found->without_stub > 0) {
         print_without_stub(job, found);
     } else if (known + found->left == 0) {
-        explain_nothing(job, argv, status);
+        explain_nothing(job, argv, end);
         remove_directory(job);
     } else if (known == 0) {
         print_left(shown, found->left);
     } else if (job->rank < 0) {
-        say_unwatched(job, status);
+        say_unwatched(job, end->status);
         print_collected(job, found);
     } else {
         fputs("commtap: dumps are in ", stderr);
@@ -424,7 +423,7 @@ static void say_outcome(const struct launched_job *job, char *const *argv, int s
     }
 }
 
-static void finish_run(struct launched_job *job, char *const *argv, int status) {
+static void finish_run(struct launched_job *job, char *const *argv, const struct run_end *end) {
     const char *directory = job->directory.place, *shown = job->directory.shown;
     struct run_collection found = {0};
     if (!directory)
@@ -432,7 +431,7 @@ static void finish_run(struct launched_job *job, char *const *argv, int status) 
     if (!directory) {
         print_run_notes(&job->notes);
         if (job->rank == 0)
-            explain_nothing(job, argv, status);
+            explain_nothing(job, argv, end);
         return;
     }
     bool readable = run_collect(directory, run_settings_get(&job->settings, "COMMTAP_RUN_ID"), &found, &job->notes);
@@ -443,7 +442,7 @@ static void finish_run(struct launched_job *job, char *const *argv, int status) 
     if (job->rank > 0)
         return;
     if (readable)
-        say_outcome(job, argv, status, shown, &found);
+        say_outcome(job, argv, end, shown, &found);
     else
         fprintf(stderr, "commtap: %s: %s\n", directory, regular_file_error(errno));
 }
@@ -454,16 +453,15 @@ static int run_words(struct launched_job *job, char **arguments) {
     if (!argv)
         return out_of_memory();
     print_run_notes(&job->notes);
-    int start_errno;
-    int code = run_child(argv, &job->settings, job->rank < 0 ? job->directory.here : NULL, &start_errno);
+    struct run_end end = run_child(argv, &job->settings, job->rank < 0 ? job->directory.here : NULL);
     run_arguments_free(argv);
-    if (start_errno) {
-        fprintf(stderr, "commtap run: %s: %s\n", arguments[0], strerror(start_errno));
+    if (end.start_errno) {
+        fprintf(stderr, "commtap run: %s: %s\n", arguments[0], strerror(end.start_errno));
         remove_directory(job);
-        return code;
+    } else {
+        finish_run(job, arguments, &end);
     }
-    finish_run(job, arguments, code);
-    return code;
+    return end.status;
 }
 
 static int run(const struct options *options) {

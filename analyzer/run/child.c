@@ -69,7 +69,15 @@ static int attend_plainly(pid_t child, const sigset_t *signals) {
     }
 }
 
-int run_child(char *const *argv, const struct run_settings *settings, const char *directory, int *start_errno) {
+static struct run_end end_of(int status, int start_errno) {
+    if (start_errno)
+        return (struct run_end){.status = start_errno == ENOENT ? 127 : 126, .start_errno = start_errno};
+    if (WIFSIGNALED(status))
+        return (struct run_end){.status = 128 + WTERMSIG(status), .signal = WTERMSIG(status)};
+    return (struct run_end){.status = WEXITSTATUS(status)};
+}
+
+struct run_end run_child(char *const *argv, const struct run_settings *settings, const char *directory) {
     sigset_t signals, before;
     sigemptyset(&signals);
     sigaddset(&signals, SIGCHLD);
@@ -86,17 +94,15 @@ int run_child(char *const *argv, const struct run_settings *settings, const char
     witness_open(&witness, directory, run_settings_get(settings, "COMMTAP_RUN_ID"),
                  output_file_mode(run_settings_get(settings, "COMMTAP_MODE")));
     int descriptor = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    *start_errno = start(argv, &before, &child);
-    int status = *start_errno      ? 0
+    int start_errno = start(argv, &before, &child);
+    int status = start_errno       ? 0
                  : descriptor >= 0 ? attend(child, descriptor, &witness)
                                    : attend_plainly(child, &signals);
-    if (!*start_errno)
+    if (!start_errno)
         witness_finish(&witness, status);
     if (descriptor >= 0)
         close(descriptor);
     witness_close(&witness);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    if (*start_errno)
-        return *start_errno == ENOENT ? 127 : 126;
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return end_of(status, start_errno);
 }

@@ -120,13 +120,19 @@ void run_directory_free(struct run_directory *directory);
 
 /* ---- the child ------------------------------------------------------------------------------- */
 
+/* How a command ended. */
+struct run_end {
+    int status;      /* what a shell would say: the exit status, 128 + signal, 126 or 127 where it cannot be started */
+    int signal;      /* that ended it, 0: it exited, which it may do with a status above 128, too */
+    int start_errno; /* why it cannot be started, 0 otherwise */
+};
+
 /* Puts the settings into this process's environment, runs argv, hands on SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and
  * SIGUSR2 (those that a terminal already sent to the whole process group are not repeated) and waits.
  * Where `directory` (NULL: nowhere) fills with dumps of COMMTAP_RUN_ID meanwhile, the first of their processes that
  * dies is noted there (witness.h).
- * Returns what a shell would: the exit status, or 128 + signal. When the command cannot be started returns 126 or 127
- * and sets *start_errno (0 otherwise). */
-int run_child(char *const *argv, const struct run_settings *settings, const char *directory, int *start_errno);
+ */
+struct run_end run_child(char *const *argv, const struct run_settings *settings, const char *directory);
 
 /* ---- collection ------------------------------------------------------------------------------ */
 

@@ -59,6 +59,12 @@ def test_a_job_that_failed_before_it_communicated(tmp_path):
     assert "sh was ended by signal 9" in run("sh", "-c", "kill -9 $$", cwd=tmp_path)[1][0]
 
 
+def test_an_exit_status_above_128_is_no_signal(tmp_path):
+    """Open MPI's mpirun exits with 128 + the number of processes that could not be started."""
+    status, said = run("sh", "-c", "exit 132", cwd=tmp_path)
+    assert status == 132 and "sh ended with exit status 132" in said[0]
+
+
 @pytest.mark.parametrize("words", [["{program}"], ["env", "A=1", "{program}"], ["nice", "-n", "3", "{program}"],
                                    ["{launcher}", "-n", "2", "--mca", "btl", "self", "-x", "HOME", "{program}"],
                                    ["{launcher}", "--bind-to", "none", "taskset", "-c", "0", "{program}"]])
