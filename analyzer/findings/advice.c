@@ -44,7 +44,7 @@ bool advice_parse(const char *text, struct advice_limits *limits) {
 
 /* A rank's steps, summed up: ns, NAN where one of them is not known. */
 struct sums {
-    uint64_t steps;
+    uint64_t steps, sends;
     double length, interval, communication, receive, collective;
     double longest; /* interval: one pause is no habit, however long */
     double queued;  /* of the interval */
@@ -61,6 +61,7 @@ static struct sums sum_up_steps(const struct rank_steps *rank) {
         const struct step *step = &rank->steps[i];
         sums.begins = i == 0 || step->begins == sums.begins ? step->begins : STEP_BEGINS;
         sums.steps++;
+        sums.sends += step->sends;
         sums.length += (double)(step->end_ns - step->start_ns);
         sums.interval += ns_of(step->first_ns);
         if (ns_of(step->first_ns) > sums.longest)
@@ -191,6 +192,15 @@ static double collective_share(const struct sums *sums, const struct steps *step
     return length > 0 ? 100 * part / length : 0;
 }
 
+/* What a share of the worst holds: without sends it is of collectives alone. */
+static bool has_sends(const struct sums *sums, const struct steps *steps, const uint32_t *stage_of, size_t worst) {
+    uint32_t stage = stage_of[steps->ranks[worst].dump];
+    bool sends = sums[worst].sends > 0;
+    for (size_t r = 0; stage != 0 && r < steps->rank_count; r++)
+        sends |= stage_of[steps->ranks[r].dump] == stage && sums[r].sends > 0;
+    return sends;
+}
+
 /* The largest share, of all stages and ranks without one. */
 static double worst_collective_share(const struct sums *sums, const struct steps *steps, const uint32_t *stage_of,
                                      size_t *worst) {
@@ -226,8 +236,9 @@ static void add_shares(struct findings *findings, const struct sums *sums, const
     uint32_t stage = stage_of[steps->ranks[worst].dump];
     char who[32];
     snprintf(who, sizeof who, "stage %" PRIu32, stage);
-    findings_add(findings, FINDING_STEP_COLLECTIVE, "%s has the most exposed collectives: %.0f %% of its steps.",
-                 stage ? who : dump_text(job->dumps[steps->ranks[worst].dump]).text, share);
+    findings_add(findings, FINDING_STEP_COLLECTIVE, "%s has the most exposed %s: %.0f %% of its steps.",
+                 stage ? who : dump_text(job->dumps[steps->ranks[worst].dump]).text,
+                 has_sends(sums, steps, stage_of, worst) ? "communication other than receiving" : "collectives", share);
 }
 
 void advice_add(struct findings *findings, const struct steps *steps, const struct job *job, const uint32_t *stage_of,

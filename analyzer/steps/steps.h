@@ -55,11 +55,11 @@ enum step_begin {
 struct step {
     uint32_t number; /* the same on all ranks; NO_STEP: fits none of the reference's */
     int64_t start_ns, end_ns;
-    uint64_t comm; /* uid; with `seq` the collective that begins the step */
-    uint32_t seq;  /* SEQ_NONE: a marker or another operation does */
-    uint32_t operations;
-    int64_t comm_ns;   /* union of communication */
-    int64_t first_ns;  /* start to the first operation: interval */
+    uint64_t comm;              /* uid; with `seq` the collective that begins the step */
+    uint32_t seq;               /* SEQ_NONE: a marker or another operation does */
+    uint32_t operations, sends; /* of them, sends, and what else is neither a collective nor a receive */
+    int64_t comm_ns;            /* union of communication */
+    int64_t first_ns;           /* start to the first operation: interval */
     int64_t queued_ns; /* of that, the operation was in its GPU's stream already; STEP_UNKNOWN where it has no stream */
     int64_t sync_ns;   /* first operation to the last gradient synchronisation, STEP_UNKNOWN without one */
     int64_t tail_ns;   /* from there to the end */

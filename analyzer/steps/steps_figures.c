@@ -200,6 +200,7 @@ static struct step_acts find_acts(const struct step_walk *w, struct step *step, 
         if (!o->counted)
             continue;
         step->operations++;
+        step->sends += o->seq == SEQ_NONE && !o->receive;
         if (acts.first && !acts.second)
             acts.second = o;
         if (!acts.first)

@@ -812,6 +812,31 @@ static void collectives_count_by_stage_where_there_are_stages(void **state) {
     }
 }
 
+/* Of a step of 100 us rank 0 is in a send for 50, rank 1 in the receive for 5. Who sends has no collectives. */
+static void sends_are_not_called_collectives(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct steps steps;
+    struct advice_limits limits = advice_standard();
+    struct findings findings = {0};
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    for (uint32_t k = 0; k < STEPS; k++) {
+        uint64_t t = 1000 * US + (uint64_t)k * STEP;
+        dump_builder_p2p(job.builders[0], 0, BUILDER_SEND, 0, FLAG_SEND, 1, 7, k, 512, t + 10 * US, t + 60 * US);
+        dump_builder_p2p(job.builders[1], 0, BUILDER_RECV, 0, FLAG_RECV, 0, 7, k, 512, t + 55 * US, t + 60 * US);
+    }
+    hand_job_open(&job, 2);
+    assert_true(steps_find(&steps, &job.clock, &found));
+    struct job selected = {.dumps = job.dumps, .count = 2};
+    advice_add(&findings, &steps, &selected, no_stages, &limits);
+    assert_true(has(&findings, "step_collective"));
+    assert_string_equal(findings.items[findings.count - 1].text,
+                        "rank 0 has the most exposed communication other than receiving: 50 % of its steps.");
+    findings_free(&findings);
+    steps_free(&steps);
+    hand_job_free(&job);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_divided_as_it_should_be),
@@ -834,6 +859,7 @@ int main(void) {
         cmocka_unit_test(waits_below_the_clocks_error_are_unknown_in_their_steps),
         cmocka_unit_test(an_average_of_waits_counts_what_is_below_the_clocks_error_as_none),
         cmocka_unit_test(a_wait_over_a_border_counts_on_both_sides),
+        cmocka_unit_test(sends_are_not_called_collectives),
         cmocka_unit_test(collectives_count_by_stage_where_there_are_stages),
         cmocka_unit_test(what_is_long_in_the_steps_is_said_beyond_the_limits),
     };
