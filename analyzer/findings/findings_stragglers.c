@@ -72,9 +72,13 @@ static void say_stretch(char *text, size_t size, const struct straggler_analysis
                  analysis->beside_left_out ? " outside of all communication" : "");
 }
 
-/* When a rank is slow at times: "every 20th", "all from 50 % to 100 % of the run". */
+/* When a rank is slow at times: "20 steps apart", "from 50 % to 100 % of the run". */
 static void say_when(char *text, size_t size, const struct rank_leads *when) {
-    if (when->every > 1)
+    if (when->every_steps > 1)
+        snprintf(text, size, " (most of them %" PRIu32 " steps apart)", when->every_steps);
+    else if (when->every_steps == 1)
+        snprintf(text, size, " (most of them in each step)");
+    else if (when->every > 1)
         snprintf(text, size, " (most of them %" PRIu32 " apart)", when->every);
     else if (when->phase)
         snprintf(text, size, " (from %.0f %% to %.0f %% of the run)", when->first / 10.0, when->last / 10.0);

@@ -216,7 +216,8 @@ static double cost_of(struct judging *judging, const struct evidence *evidence, 
     return both ? fmax(cost, lead_of(judging, &(struct chances){1, 1, 0}, column)) : cost;
 }
 
-static void describe_regular(const struct regular_rows *regular, struct rank_leads *out) {
+static void describe_regular(const struct leads_table *table, const struct regular_rows *regular,
+                             struct rank_leads *out) {
     out->slow_rows = regular->count;
     out->slow_ratio = regular->slow_ratio;
     out->longer_ns = regular->longer_ns;
@@ -226,6 +227,10 @@ static void describe_regular(const struct regular_rows *regular, struct rank_lea
     out->first = regular->first;
     out->last = regular->last;
     out->every = regular->every;
+    out->noted_count = 0;
+    for (size_t row = 0; row < table->rows; row++)
+        if (table->numbers[row] % regular->every == regular->begin)
+            slow_stretches_note(table, out, table->numbers[row]);
 }
 
 /* By its leads, or for a part of the run. Returns false when memory is short. */
@@ -267,7 +272,7 @@ static bool judge_column(struct judging *judging, const struct slow_parts *parts
     /* Told by both: by what says when, where that is most of what it costs. */
     bool by_leads = out->p <= most;
     if (evidence.of_regular <= most && (!by_leads || 2 * evidence.regular->lead_ns >= out->lead_ns)) {
-        describe_regular(evidence.regular, &regular);
+        describe_regular(judging->table, evidence.regular, &regular);
         regular.p = fmin(out->p, evidence.of_regular);
         *out = regular;
     } else if (!by_leads)

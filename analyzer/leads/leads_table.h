@@ -21,6 +21,9 @@ struct leads_table {
                                 faster than a scheduler lets ranks be independent; 0 and 1: each is one */
 };
 
+/* Of each rank: a regular distance shows in as many, and they are kept for all ranks. */
+enum { SLOW_NOTED = 32 };
+
 struct rank_leads {
     bool without_peer; /* the other of two does different work */
     double p;          /* chance of as much where nobody is slow; 1 where too little is known */
@@ -36,6 +39,10 @@ struct rank_leads {
     bool regular;       /* ... or lie at equal distances, which is what tells (regular_rows.h) */
     uint32_t first, last; /* places in the run between which they lie, in 1/1000 */
     uint32_t every;       /* most of them come so many stretches after the one before; 0: not regularly */
+    uint32_t every_steps; /* the same in steps of the job; 0: not regularly, or nobody has looked (slow_steps.h) */
+    /* the first slow stretches by number; none of a part of the run, or where not all stretches are on record */
+    uint32_t noted[SLOW_NOTED];
+    unsigned noted_count;
 };
 
 #endif

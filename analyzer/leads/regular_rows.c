@@ -197,6 +197,7 @@ bool regular_rows_find(const struct leads_table *table, const struct lead_rows *
         chance = fmin(1, choices * chance);
         *out = (struct regular_rows){is_long_for_all(&heights, &comb) ? fmax(chance, own) : chance,
                                      comb.every,
+                                     comb.first,
                                      usual.count,
                                      usual.longer_ns,
                                      usual.ratio,

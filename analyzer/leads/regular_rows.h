@@ -17,9 +17,9 @@
 #include "analyzer/leads/lead_rows.h"
 
 struct regular_rows {
-    double chance;  /* that it comes as regularly, or, where all have long ones, leads in as many; 1: none */
-    uint32_t every; /* stretches */
-    size_t count;   /* of those on record that it is slow in; several in a row count as one */
+    double chance;         /* that it comes as regularly, or, where all have long ones, leads in as many; 1: none */
+    uint32_t every, begin; /* stretches; their numbers modulo that */
+    size_t count;          /* of those on record that it is slow in; several in a row count as one */
     double longer_ns, slow_ratio; /* usually, in one of them, beside the others' median */
     double lead_ns;               /* what they cost, per stretch of the run */
     uint32_t first, last;         /* places in the run between which they lie, in 1/1000 */

@@ -161,6 +161,20 @@ static uint32_t usual_distance(const struct stretches *s, int64_t *distances) {
     return (uint32_t)usual;
 }
 
+uint32_t slow_stretches_distance(const uint32_t *numbers, unsigned count) {
+    int64_t distances[SLOW_NOTED];
+    unsigned found = 0, equal = 0;
+    for (unsigned i = 1; i < count && i <= SLOW_NOTED; i++)
+        distances[found++] = (int64_t)numbers[i] - numbers[i - 1];
+    if (count < SLOW_MIN)
+        return 0;
+    sort_int64(distances, found);
+    int64_t usual = distances[found / 2];
+    for (unsigned i = 0; i < found; i++)
+        equal += distances[i] == usual;
+    return usual > 0 && 100 * equal >= (unsigned)REGULAR_SHARE * found ? (uint32_t)usual : 0;
+}
+
 /* Leaves of two slow stretches in a row the first: what a rank does across the end of a stretch, as in a sweep, whose
  * ranks work twice in a step, is in both. Returns false where more follow each other. */
 static bool join_pairs(struct stretches *s) {
@@ -232,6 +246,12 @@ static void describe(struct stretches *s, struct rank_leads *out) {
     out->last = (uint32_t)(1000 * (double)(s->slow[slow - 1] + 1) / (double)rows);
 }
 
+void slow_stretches_note(const struct leads_table *table, struct rank_leads *out, uint32_t number) {
+    bool complete = table->numbers[table->rows - 1] - table->numbers[0] == table->rows - 1;
+    if (complete && out->noted_count < SLOW_NOTED)
+        out->noted[out->noted_count++] = number;
+}
+
 bool slow_stretches_find(const struct leads_table *table, size_t column, struct rank_leads *out) {
     struct stretches s;
     bool done = stretches_init(&s, table, column);
@@ -241,6 +261,8 @@ bool slow_stretches_find(const struct leads_table *table, size_t column, struct 
             find_high_rows(&s);
         describe(&s, out);
         done = find_distance(&s, out);
+        for (size_t i = 0; !out->phase && i < s.slow_count; i++)
+            slow_stretches_note(table, out, table->numbers[s.slow[i]]);
     }
     stretches_free(&s);
     return done;

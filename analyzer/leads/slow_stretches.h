@@ -13,6 +13,12 @@
 
 #include "analyzer/leads/leads_table.h"
 
+/* Notes a slow stretch, after those before it, where there is room and all stretches of the table are on record. */
+void slow_stretches_note(const struct leads_table *table, struct rank_leads *out, uint32_t number);
+
+/* The distance at which most of ascending numbers follow each other, none left out; 0: there is none. */
+uint32_t slow_stretches_distance(const uint32_t *numbers, unsigned count);
+
 /* Fills in what `out` says of when the column is slow, and its self_ratio. Returns false when memory is short. */
 bool slow_stretches_find(const struct leads_table *table, size_t column, struct rank_leads *out);
 

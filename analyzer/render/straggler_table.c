@@ -206,9 +206,10 @@ static json_t *when_to_json(const struct straggler *straggler) {
     const struct rank_leads *when = &straggler->when;
     if (!straggler->at_times)
         return json_null();
-    return json_pack("{s:I, s:I, s:f, s:f, s:o, s:f, s:f}", "steps", (json_int_t)when->rows, "slow_steps",
+    return json_pack("{s:I, s:I, s:f, s:f, s:o, s:o, s:f, s:f}", "steps", (json_int_t)when->rows, "slow_steps",
                      (json_int_t)when->slow_rows, "longer_seconds", when->longer_ns / 1e9, "slow_ratio",
-                     when->slow_ratio, "every", when->every > 0 ? json_integer(when->every) : json_null(), "from_share",
+                     when->slow_ratio, "every", when->every > 0 ? json_integer(when->every) : json_null(),
+                     "every_steps", when->every_steps > 0 ? json_integer(when->every_steps) : json_null(), "from_share",
                      when->first / 1000.0, "to_share", when->last / 1000.0);
 }
 

@@ -110,6 +110,12 @@ struct steps_request {
 
 /* The same on several threads and processes. Returns false also where another process has failed. */
 bool steps_find_as_asked(struct steps *steps, const struct common_clock *clock, const struct steps_request *request);
+
+/* The steps in which one rank began collectives of the communicator with that uid: steps[i], counted from its first
+ * one, of the collective with the number seqs[i], ascending; NO_STEP where it is not on record, or in none. Its steps
+ * are found as above, without being asked for. Returns false when memory is short. */
+bool steps_of_collectives(uint32_t *steps, const struct common_clock *clock, size_t dump, uint64_t comm,
+                          const uint32_t *seqs, size_t count);
 void steps_free(struct steps *steps);
 
 #endif

@@ -252,6 +252,56 @@ static bool has_marks(const struct dump *dump) {
     return marks >= 2;
 }
 
+/* ---- where collectives lie --------------------------------------------------------------------------------------- */
+
+/* How many of the rank's steps have begun by then. */
+static size_t steps_begun(const struct step_walk *w, int64_t at) {
+    size_t low = 0, high = w->start_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (w->starts[middle].at <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void place_collectives(const struct step_walk *w, uint32_t *steps, uint64_t comm, const uint32_t *seqs,
+                              size_t count) {
+    for (size_t i = 0; i < count; i++)
+        steps[i] = NO_STEP;
+    for (size_t o = 0; o < w->operation_count; o++) {
+        const struct step_operation *operation = &w->operations[o];
+        size_t low = 0, high = operation->comm == comm ? count : 0, begun = steps_begun(w, operation->enter);
+        while (low < high) {
+            size_t middle = low + (high - low) / 2;
+            if (seqs[middle] < operation->seq)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        if (operation->comm == comm && low < count && seqs[low] == operation->seq && begun > 0)
+            steps[low] = (uint32_t)(begun - 1);
+    }
+}
+
+bool steps_of_collectives(uint32_t *steps, const struct common_clock *clock, size_t dump, uint64_t comm,
+                          const uint32_t *seqs, size_t count) {
+    bool marked = has_marks(clock->dumps[dump]);
+    const struct step_marker marker = {.pcontrol = marked, .any_level = marked};
+    struct rank_steps rank = {.dump = dump};
+    struct step_walk walk = {
+        .clock = clock, .marker = &marker, .dump = dump, .last_ns = INT64_MIN, .called_ns = STEP_UNKNOWN};
+    bool done = step_walk_read(&walk) && find_starts(&walk, &rank);
+    if (done) {
+        step_walk_sort(&walk);
+        place_collectives(&walk, steps, comm, seqs, count);
+    }
+    step_walk_free(&walk);
+    return done;
+}
+
 /* ---- all ranks --------------------------------------------------------------------------------------------------- */
 
 /* What is looked for: ranks know nothing of each other. Process p of P has the ranks p, p + P ... */

@@ -5,6 +5,7 @@
  * Must not live here: what makes a suspicion a claim (verdicts.c), the statistics (significance.c), opening files.
  */
 #include "analyzer/base/cache_lines.h"
+#include "analyzer/stragglers/slow_steps.h"
 #include "analyzer/stragglers/stragglers.h"
 
 #include <stdlib.h>
@@ -727,7 +728,8 @@ bool straggler_analyse(struct straggler_analysis *analysis, const struct common_
         if (waits_are_unresolved(analysis))
             delay_costs_forget(&analysis->delay_costs);
         done = judge_ranks(analysis) && judge_steps(analysis) && judge_lateness(analysis) &&
-               gains_find(analysis, &replay, request->team, request->workers) && task_times_judge(analysis);
+               gains_find(analysis, &replay, request->team, request->workers) && task_times_judge(analysis) &&
+               slow_steps_find(analysis);
         analysis->judgement = how_judged(analysis);
     }
     replay_free(&replay);

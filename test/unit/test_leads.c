@@ -15,6 +15,7 @@
 #include "analyzer/base/significance.h"
 #include "analyzer/leads/leads.h"
 #include "analyzer/leads/slow_part.h"
+#include "analyzer/leads/slow_stretches.h"
 #include "analyzer/stragglers/verdicts.h"
 #include "test/unit/leads_fixture.h"
 
@@ -694,8 +695,27 @@ static void four_of_a_class_are_compared_with_each_other(void **state) {
     assert_true(confidence_among(3) < CONFIDENCE_VERDICT);
 }
 
+/* Of 60 slow stretches 8 are at other distances, then 24 three apart, then others again. */
+static void the_first_32_slow_stretches_tell_how_regularly_they_come(void **state) {
+    (void)state;
+    struct hand_table *hand = make_table(1, 400, 2);
+    struct rank_leads found = {0}, gap = {0};
+    for (uint32_t i = 0, number = 0; i < 60; i++) {
+        slow_stretches_note(&hand->table, &found, number);
+        number += i >= 7 && i < 31 ? 3 : 4 + i % 4;
+    }
+    assert_int_equal(slow_stretches_distance(found.noted, found.noted_count), 3);
+    assert_int_equal(slow_stretches_distance(found.noted, 8), 0);
+    assert_int_equal(slow_stretches_distance((const uint32_t[]){5, 9}, 2), 0);
+    hand->numbers[399] = 400; /* one is not on record */
+    slow_stretches_note(&hand->table, &gap, 7);
+    assert_int_equal(gap.noted_count, 0);
+    free(hand);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_32_slow_stretches_tell_how_regularly_they_come),
         cmocka_unit_test(a_rank_slow_now_and_then_is_found),
         cmocka_unit_test(a_rank_slow_in_the_second_half_is_found),
         cmocka_unit_test(stretches_without_work_do_not_say_when_a_rank_is_slow),

@@ -837,6 +837,29 @@ static void sends_are_not_called_collectives(void **state) {
     hand_job_free(&job);
 }
 
+/* The first collective is before all steps, one number is not on record, another communicator's counts for nothing. */
+static void collectives_lie_in_steps(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct steps steps;
+    uint32_t in[4];
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    play(&job, 0, 0);
+    hand_job_open(&job, 1);
+    assert_true(steps_find(&steps, &job.clock, &found));
+    const uint64_t comm = steps.ranks[0].steps[0].comm;
+    const uint32_t seqs[] = {0, 10, 21, 1000};
+    assert_true(steps_of_collectives(in, &job.clock, 0, comm, seqs, 4));
+    assert_int_equal(in[0], NO_STEP);
+    assert_in_range(in[1], 3, 5);
+    assert_in_range(in[2] - in[1], 5, 6);
+    assert_int_equal(in[3], NO_STEP);
+    assert_true(steps_of_collectives(in, &job.clock, 0, comm + 1, seqs, 4));
+    assert_int_equal(in[1], NO_STEP);
+    steps_free(&steps);
+    hand_job_free(&job);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_divided_as_it_should_be),
@@ -860,6 +883,7 @@ int main(void) {
         cmocka_unit_test(an_average_of_waits_counts_what_is_below_the_clocks_error_as_none),
         cmocka_unit_test(a_wait_over_a_border_counts_on_both_sides),
         cmocka_unit_test(sends_are_not_called_collectives),
+        cmocka_unit_test(collectives_lie_in_steps),
         cmocka_unit_test(collectives_count_by_stage_where_there_are_stages),
         cmocka_unit_test(what_is_long_in_the_steps_is_said_beyond_the_limits),
     };

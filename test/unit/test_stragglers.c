@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "analyzer/align/align.h"
+#include "analyzer/findings/findings_stragglers.h"
 #include "analyzer/stragglers/stragglers.h"
 #include "test/scenes/trial.h"
 #include "test/unit/job_builder.h"
@@ -324,6 +325,47 @@ static void what_lasts_a_few_time_slices_proves_nothing(void **state) {
     assert_int_equal(named_at_times(42, 2000000), 1);
 }
 
+/* Rank 2 is away in every fifth step, after `iterations` collectives, up to `more` more by turns, and one at its end.
+ */
+static void away_in_every_fifth_step(unsigned iterations, unsigned more, uint32_t every) {
+    enum { RANKS = 4, STEPS = 60, WORK = 1000000, SYNC = 1 << 10 };
+    struct hand_job job;
+    struct straggler_analysis analysis;
+    char text[640];
+    hand_job_make(&job, RANKS, (struct dump_plan){0});
+    for (unsigned r = 0; r < RANKS; r++) {
+        uint64_t now = 1000000, random = 1 + r;
+        uint32_t seq = 0;
+        for (unsigned step = 0; step < STEPS; step++) {
+            unsigned last = iterations + step * 7 % (more + 1);
+            for (unsigned i = 0; i <= last; i++) {
+                uint64_t away = step % 5 == 4 && i == last ? 20 * WORK : 0;
+                uint64_t work = WORK + scene_random(&random) % (WORK / 50) + (r == 2 ? away : 0);
+                uint64_t leave = now + WORK + away + WORK / 10;
+                dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, 0, seq++, i < last ? 8 : SYNC,
+                                        now + work, leave);
+                now = leave;
+            }
+        }
+    }
+    hand_job_open(&job, RANKS);
+    assert_true(straggler_analyse(&analysis, &job.clock, &job.directory, &(struct straggler_request){.workers = 1}));
+    assert_int_equal(analysis.straggler_count, 1);
+    assert_true(analysis.stragglers[0].at_times && analysis.stragglers[0].dumps[0] == 2);
+    assert_int_equal(analysis.stragglers[0].when.every, every);
+    assert_int_equal(analysis.stragglers[0].when.every_steps, 5);
+    findings_evidence(&analysis, &analysis.stragglers[0], text, sizeof text);
+    assert_non_null(strstr(text, "stretches (most of them 5 steps apart)"));
+    straggler_analysis_free(&analysis);
+    hand_job_free(&job);
+}
+
+static void slow_stretches_are_counted_in_steps(void **state) {
+    (void)state;
+    away_in_every_fifth_step(2, 0, 15);
+    away_in_every_fifth_step(3, 5, 0);
+}
+
 /* Steps end in collectives of pairs; the world meets only before and after. Rank 2 takes twice as long as rank 3. */
 static void ranks_are_compared_where_they_meet(void **state) {
     (void)state;
@@ -418,6 +460,7 @@ int main(void) {
         cmocka_unit_test(steps_are_not_cut_into_batches_without_work),
         cmocka_unit_test(batches_are_not_shorter_than_time_slices),
         cmocka_unit_test(what_lasts_a_few_time_slices_proves_nothing),
+        cmocka_unit_test(slow_stretches_are_counted_in_steps),
         cmocka_unit_test(ranks_are_compared_where_they_meet),
         cmocka_unit_test(half_of_the_ranks_slow_is_uneven_work),
         cmocka_unit_test(the_verdict_does_not_depend_on_workers),
