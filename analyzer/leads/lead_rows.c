@@ -82,7 +82,7 @@ static void place_row(struct lead_rows *rows, size_t row, const struct placed_va
 }
 
 static bool place_rows(struct lead_rows *rows) {
-    struct placed_value *sorted = malloc(rows->columns * sizeof *sorted);
+    struct placed_value *sorted = calloc(rows->columns + 1, sizeof *sorted);
     for (size_t row = 0; sorted && row < rows->rows; row++) {
         for (size_t c = 0; c < rows->columns; c++)
             sorted[c] = (struct placed_value){rows->self[row * rows->columns + c], (uint32_t)c};
