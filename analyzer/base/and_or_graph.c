@@ -99,6 +99,40 @@ bool and_or_graph_release(struct and_or_graph *graph) {
     return !graph->no_memory;
 }
 
+/* ---- who waits for some ---------------------------------------------------------------------- */
+
+/* `queue` holds the goals. */
+static void run_marks(const struct and_or_graph *graph, const size_t *first, const uint32_t *waiters, uint32_t *queue,
+                      size_t tail, uint8_t *marks) {
+    for (size_t head = 0; head < tail; head++)
+        for (size_t i = first[queue[head]]; i < first[queue[head] + 1]; i++) {
+            uint32_t waiter = waiters[i];
+            if (graph->released[waiter] || marks[waiter] & AND_OR_GRAPH_WAITS)
+                continue;
+            marks[waiter] |= AND_OR_GRAPH_WAITS;
+            if (!(marks[waiter] & (AND_OR_GRAPH_BORDER | AND_OR_GRAPH_GOAL))) /* goals are in the queue already */
+                queue[tail++] = waiter;
+        }
+}
+
+bool and_or_graph_mark_waiters(const struct and_or_graph *graph, uint8_t *marks) {
+    size_t *first = malloc(((size_t)graph->node_count + 1) * sizeof *first), goals = 0;
+    uint32_t *waiters = calloc(graph->edge_count + 1, sizeof *waiters);
+    uint32_t *queue = malloc(((size_t)graph->node_count + 1) * sizeof *queue);
+    bool done = first && waiters && queue;
+    if (done) {
+        index_edges(graph, false, first, waiters);
+        for (uint32_t n = 0; n < graph->node_count; n++)
+            if (marks[n] & AND_OR_GRAPH_GOAL)
+                queue[goals++] = n;
+        run_marks(graph, first, waiters, queue, goals, marks);
+    }
+    free(first);
+    free(waiters);
+    free(queue);
+    return done;
+}
+
 /* ---- cycles ---------------------------------------------------------------------------------- */
 
 /* The first target of an unreleased node that is not released either. */

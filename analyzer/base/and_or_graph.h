@@ -41,6 +41,17 @@ void and_or_graph_wait(struct and_or_graph *graph, uint32_t from, uint32_t to);
 /* Releases whatever can be, in O(nodes + edges). Returns false when memory is or was short. */
 bool and_or_graph_release(struct and_or_graph *graph);
 
+/* Marks of and_or_graph_mark_waiters, of which a node may have several. */
+enum and_or_graph_mark {
+    AND_OR_GRAPH_GOAL = 1,   /* whom the others are asked to wait for */
+    AND_OR_GRAPH_BORDER = 2, /* who waits for this one is not asked further */
+    AND_OR_GRAPH_WAITS = 4   /* added: it waits for a goal, over none of the border */
+};
+
+/* Adds AND_OR_GRAPH_WAITS to the nodes that were not released and that wait for one of the goals, themselves or by way
+ * of others; `marks` is per node. Returns false when memory is short. */
+bool and_or_graph_mark_waiters(const struct and_or_graph *graph, uint8_t *marks);
+
 /* Shortest cycle among nodes that were not released that can be found from `start` (one of these), as nodes in the
  * order of waiting; written up to `capacity`. Returns its length, 0 when memory is short. Each unreleased node waits
  * for at least one other, so there always is a cycle. */

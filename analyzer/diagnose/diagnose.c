@@ -12,6 +12,7 @@
 #include "analyzer/base/grow.h"
 #include "analyzer/base/statistics.h"
 #include "analyzer/diagnose/beats.h"
+#include "analyzer/diagnose/skipped.h"
 #include "analyzer/load/rows.h"
 
 enum { CYCLE_MOST = 4096 };
@@ -53,6 +54,47 @@ size_t stalled_ranks(struct diagnosis *diagnosis, const struct stalled *stalled,
         free(came);
     }
     written = count < capacity ? count : capacity;
+    if (written > 0)
+        qsort(ranks, written, sizeof *ranks, compare_int32);
+    return count;
+}
+
+/* Whether the party has begun it without a call that waits for it alone: in a list of requests, or by asking. */
+static bool has_pending(const struct dump *dump, uint32_t local, const struct stalled *stalled) {
+    for (uint32_t i = 0; i < dump->pending_count; i++) {
+        struct pending pending;
+        bool alike = pending_read(dump, &dump->pending[i], &pending) && pending.flags & FLAG_COLLECTIVE &&
+                     pending.comm == local && pending.seq == stalled->seq;
+        bool started = alike && pending.flags & FLAG_STARTED;
+        if (alike && started == stalled->started && (!started || (uint32_t)pending.tag == stalled->start))
+            return true;
+    }
+    return false;
+}
+
+static bool waits_in(const struct diagnosis *diagnosis, const struct stalled *stalled,
+                     const struct membership *member) {
+    const struct wait_for_graph *waits = &diagnosis->wait_for_graph;
+    const struct party_state *state = &waits->parties[member->party];
+    for (uint32_t i = 0; i < state->wait_count; i++)
+        if (wait_is_in(&waits->items[state->first_wait + i], stalled))
+            return true;
+    return state->doing == DOING_BLOCKED && !stalled->device &&
+           has_pending(diagnosis->world.parties[member->party].dump, member->local, stalled);
+}
+
+size_t stalled_waiting(const struct diagnosis *diagnosis, const struct stalled *stalled, int32_t *ranks,
+                       size_t capacity) {
+    size_t count = 0;
+    for (uint32_t i = 0; i < stalled->communicator->present_count; i++) {
+        const struct membership *member = &stalled->communicator->present[i];
+        if (!waits_in(diagnosis, stalled, member))
+            continue;
+        if (count < capacity)
+            ranks[count] = diagnosis->world.parties[member->party].rank;
+        count++;
+    }
+    size_t written = count < capacity ? count : capacity;
     if (written > 0)
         qsort(ranks, written, sizeof *ranks, compare_int32);
     return count;
@@ -331,59 +373,25 @@ static bool find_cycle(struct diagnosis *diagnosis) {
     return count > 0;
 }
 
-/* The collective that a wait is about; NULL: it is about something else. */
-static const struct stalled *stalled_of(const struct diagnosis *diagnosis, const struct wait *wait) {
-    const struct wait_for_graph *waits = &diagnosis->wait_for_graph;
-    for (size_t i = 0; wait->collective && i < waits->stalled_count; i++)
-        if (wait_is_in(wait, &waits->stalled[i]))
-            return &waits->stalled[i];
-    return NULL;
-}
-
-static size_t count_waiting(const struct diagnosis *diagnosis, const struct stalled *stalled) {
-    size_t count = 0;
-    for (size_t i = 0; i < diagnosis->wait_for_graph.count; i++)
-        count += wait_is_in(&diagnosis->wait_for_graph.items[i], stalled);
-    return count;
-}
-
-/* Of a circle that is made of collectives alone, the one that more ranks are in than in any other; NULL: there is none.
+/* Those that left out what the others of the circle wait in; who waits for these, in whatever it is, is not to blame.
  */
-static const struct stalled *find_crowd(const struct diagnosis *diagnosis) {
-    const struct stalled *crowd = NULL;
-    size_t most = 0;
-    bool tie = false;
-    for (size_t i = 0; i < diagnosis->cycle_count; i++) {
-        const struct wait *wait = &diagnosis->wait_for_graph.items[diagnosis->cycle[i]];
-        const struct stalled *stalled = stalled_of(diagnosis, wait);
-        if (!stalled || wait->device)
-            return NULL;
-        size_t count = stalled == crowd ? 0 : count_waiting(diagnosis, stalled);
-        tie = count == most || (tie && count < most);
-        crowd = count > most ? stalled : crowd;
-        most = count > most ? count : most;
-    }
-    return tie ? NULL : crowd;
-}
-
-/* Whoever has not come to it and can never come. */
-static void blame_absent(struct diagnosis *diagnosis, const struct stalled *crowd) {
-    for (uint32_t i = 0; i < crowd->communicator->present_count; i++) {
-        const struct membership *member = &crowd->communicator->present[i];
-        if (!stalled_misses(&diagnosis->world, crowd, member) || !stalled_needs(crowd, (uint32_t)member->rank) ||
-            diagnosis->wait_for_graph.graph.released[member->party])
+static void blame_skippers(struct diagnosis *diagnosis) {
+    struct skipped skipped;
+    diagnosis->no_memory |=
+        !skipped_find(&skipped, &diagnosis->wait_for_graph, diagnosis->cycle, diagnosis->cycle_count);
+    for (uint32_t p = 0; skipped.stalled && p < diagnosis->world.party_count; p++) {
+        struct culprit *culprit = skipped.by[p] ? add_culprit(diagnosis, p, CULPRIT_NEVER_ENTERED, BLAME_ABSENT) : NULL;
+        if (!culprit)
             continue;
-        struct culprit *culprit = add_culprit(diagnosis, member->party, CULPRIT_NEVER_ENTERED, BLAME_ABSENT);
-        if (culprit)
-            culprit->absent_from = crowd;
+        culprit->absent_from = skipped.stalled;
+        culprit->went_on = skipped.went_on;
     }
+    skipped_free(&skipped);
 }
 
 static void blame_cycle(struct diagnosis *diagnosis) {
     diagnosis->verdict = VERDICT_DEADLOCK;
-    const struct stalled *crowd = find_crowd(diagnosis);
-    if (crowd)
-        blame_absent(diagnosis, crowd);
+    blame_skippers(diagnosis);
     if (diagnosis->culprit_count > 0)
         return;
     for (size_t i = 0; i < diagnosis->cycle_count; i++) {

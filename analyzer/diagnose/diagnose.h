@@ -39,7 +39,7 @@ enum blame {
     BLAME_AWAITED = 0, /* others wait for it, or it is dead */
     BLAME_MISMATCH,    /* it called another operation than others did, or they than it */
     BLAME_CYCLE,       /* it waits in a circle */
-    BLAME_ABSENT,      /* it is not in the collective that most others of a circle are in */
+    BLAME_ABSENT,      /* it left out the collective that others of a circle are in */
 };
 
 struct culprit {
@@ -49,6 +49,7 @@ struct culprit {
     bool other_side;                   /* BLAME_MISMATCH: it is not on the expected side */
     size_t wait;                       /* BLAME_CYCLE: its wait */
     const struct stalled *absent_from; /* BLAME_ABSENT */
+    bool went_on;                      /* ... and has ended other calls since, which these have not */
     const struct call_name *last_call; /* the newest on record, NULL: none is */
     uint32_t last_stack;               /* of that */
     struct absence absence;            /* of a hang */
@@ -105,6 +106,9 @@ const char *culprit_state_name(enum culprit_state state);
  * Returns how many there are. Members without a known world rank are left out. */
 size_t stalled_ranks(struct diagnosis *diagnosis, const struct stalled *stalled, bool missing, int32_t *ranks,
                      size_t capacity);
+/* The same of those that wait in it. */
+size_t stalled_waiting(const struct diagnosis *diagnosis, const struct stalled *stalled, int32_t *ranks,
+                       size_t capacity);
 /* The collective that others wait in and that this party has called, but that its GPU has not begun; NULL: none. */
 const struct stalled *held_before(const struct diagnosis *diagnosis, uint32_t party);
 /* A collective that a party has called, but that its GPU has not begun. */

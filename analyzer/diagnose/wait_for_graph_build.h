@@ -79,7 +79,7 @@ uint32_t wait_for_any_request(struct builder *b, uint32_t party, struct wait *wa
 /* A call that begins or ends one; `call` is the slot's. */
 uint32_t wait_in_epoch(struct builder *b, uint32_t party, const struct in_flight *slot, const struct call_name *call);
 
-/* ---- polls (wait_for_graph_polls.c) */
+/* ---- polls (wait_for_graph_requests.c) */
 /* A process that did nothing but ask in vain between two looks waits, too. */
 void add_poll_wait(struct builder *b, uint32_t party);
 

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyzer/findings/words.h"
@@ -435,6 +436,21 @@ static void say_mismatched(const struct diagnosis *diagnosis, bool other, char *
     phrase_communicator(text, size, mismatch->communicator);
 }
 
+static void say_absent(const struct diagnosis *diagnosis, const struct culprit *culprit, char *text, size_t size) {
+    const struct stalled *stalled = culprit->absent_from;
+    size_t most = stalled->communicator->present_count, count;
+    int32_t *ranks = calloc(most + 1, sizeof *ranks);
+    char who[LIST] = "others";
+    count = ranks ? stalled_waiting(diagnosis, stalled, ranks, most) : 0;
+    if (count > 0)
+        say_ranks(who, sizeof who, ranks, count);
+    free(ranks);
+    snprintf(text, size, "never %s ", stalled->started ? "started" : "entered");
+    phrase_stalled(text, size, stalled);
+    phrase(text, size, ", in which %s wait%s%s", who, count == 1 ? "s" : "",
+           culprit->went_on ? ", and has gone on with other calls" : "");
+}
+
 void say_reason(const struct diagnosis *diagnosis, const struct culprit *culprit, char *text, size_t size) {
     text[0] = '\0';
     switch (culprit->blame) {
@@ -448,9 +464,7 @@ void say_reason(const struct diagnosis *diagnosis, const struct culprit *culprit
         say_wait_of(diagnosis, &diagnosis->wait_for_graph.items[culprit->wait], text, size);
         break;
     case BLAME_ABSENT:
-        snprintf(text, size, "never %s ", culprit->absent_from->started ? "started" : "entered");
-        phrase_stalled(text, size, culprit->absent_from);
-        phrase(text, size, ", in which most others of the circle are");
+        say_absent(diagnosis, culprit, text, size);
         break;
     }
 }

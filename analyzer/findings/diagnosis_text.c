@@ -259,18 +259,15 @@ static void say_missing(struct diagnosis_text *told, const struct diagnosis *dia
 
 /* Who waits in it, and who is missing and how far those came. */
 static void say_stalled(struct diagnosis_text *told, struct diagnosis *diagnosis, const struct stalled *stalled) {
-    size_t most = (size_t)stalled->communicator->side_size[0] + stalled->communicator->side_size[1] + 1, count = 0;
-    size_t room = diagnosis->wait_for_graph.count > most ? diagnosis->wait_for_graph.count : most;
-    int32_t *ranks = calloc(room, sizeof *ranks);
+    size_t most = (size_t)stalled->communicator->side_size[0] + stalled->communicator->side_size[1] +
+                  stalled->communicator->present_count + 1;
+    int32_t *ranks = calloc(most, sizeof *ranks);
     char what[SENTENCE], who[LIST], missing[LIST];
     if (!ranks) {
         told->no_memory = true;
         return;
     }
-    for (size_t i = 0; i < diagnosis->wait_for_graph.count; i++)
-        if (wait_is_in(&diagnosis->wait_for_graph.items[i], stalled) &&
-            (count == 0 || ranks[count - 1] != diagnosis->world.parties[diagnosis->wait_for_graph.items[i].party].rank))
-            ranks[count++] = diagnosis->world.parties[diagnosis->wait_for_graph.items[i].party].rank;
+    size_t count = stalled_waiting(diagnosis, stalled, ranks, most);
     say_ranks(who, sizeof who, ranks, count);
     bool one = count == 1;
     what[0] = '\0';
