@@ -52,6 +52,7 @@ struct wait {
     struct shared_communicator *communicator; /* NULL: none, or not comparable */
     bool collective;                          /* number `seq` of the communicator */
     bool started;                             /* of a persistent collective: `tag` is the ordinal of the start */
+    bool locked;                              /* a lock on a window, that those hold whom it waits for */
     bool device;
     uint32_t seq;
     uint32_t number;     /* of a message, in the recorder that it was imported from; SEQ_NONE: none */

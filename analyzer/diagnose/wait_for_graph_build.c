@@ -61,6 +61,8 @@ static uint32_t wait_of_slot(struct builder *b, uint32_t party, const struct in_
     default:
         if (wait->call->epoch != EPOCH_NONE)
             return wait_in_epoch(b, party, slot, wait->call);
+        if (call_is_named(wait->call, "MPI_Win_lock"))
+            return wait_for_lock(b, party, slot, wait);
         return slot->flags & FLAG_COLLECTIVE ? wait_in_collective(b, &o) : wait_for_any_member(b, party, slot->comm);
     }
 }

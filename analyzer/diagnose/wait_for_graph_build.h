@@ -75,9 +75,11 @@ uint32_t wait_for_requests(struct builder *b, uint32_t party, const struct in_fl
 /* Any of the operations that are pending: of a Test nobody tells which it is about. */
 uint32_t wait_for_any_request(struct builder *b, uint32_t party, struct wait *wait);
 
-/* ---- epochs among groups (wait_for_graph_epochs.c) */
-/* A call that begins or ends one; `call` is the slot's. */
+/* ---- epochs of one-sided communication (wait_for_graph_epochs.c) */
+/* A call that begins or ends one among groups; `call` is the slot's. */
 uint32_t wait_in_epoch(struct builder *b, uint32_t party, const struct in_flight *slot, const struct call_name *call);
+/* A lock on one rank's part of a window. */
+uint32_t wait_for_lock(struct builder *b, uint32_t party, const struct in_flight *slot, struct wait *wait);
 
 /* ---- polls (wait_for_graph_requests.c) */
 /* A process that did nothing but ask in vain between two looks waits, too. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Epochs of one-sided communication among groups that are waited in.
- * Lives here: whom Start, Complete and Wait need, and who of them has done his part.
+ * Epochs of one-sided communication that are waited in.
+ * Lives here: whom Start, Complete and Wait need, and who of them has done his part; who holds a lock.
  * Must not live here: epochs of a job that went on (analyzer/match/epochs.c), fences (they are collectives).
  *
  * The k-th Post of a rank that names another one belongs to the k-th Start of that one that names the first (MPI 4.1,
@@ -9,6 +9,7 @@
  */
 #include "analyzer/diagnose/wait_for_graph_build.h"
 
+#include "analyzer/diagnose/slots.h"
 #include "analyzer/load/rows.h"
 
 enum {
@@ -180,4 +181,65 @@ uint32_t wait_in_epoch(struct builder *b, uint32_t party, const struct in_flight
         return wait_for_any_member(b, party, slot->comm);
     wait.rank = me->rank;
     return node_of(b, &wait);
+}
+
+/* ---- locks ----------------------------------------------------------------------------------- */
+
+enum lock { LOCK_UNTOLD, LOCK_HELD, LOCK_FREE };
+
+/* What a call that was over said of the lock on that rank's part of the window. */
+static enum lock lock_after(const struct call_name *call, int32_t peer, int32_t target) {
+    if (call_is_named(call, "MPI_Win_lock_all") || (peer == target && call_is_named(call, "MPI_Win_lock")))
+        return LOCK_HELD;
+    bool all = call_is_named(call, "MPI_Win_unlock_all");
+    return all || (peer == target && call_is_named(call, "MPI_Win_unlock")) ? LOCK_FREE : LOCK_UNTOLD;
+}
+
+/* The newest that a member's records say of it. */
+static enum lock find_lock(const struct dump *dump, uint32_t local, int32_t target) {
+    struct record_reader reader;
+    for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
+        const struct dump_lane *l = &dump->lanes[lane];
+        uint64_t looked = 0;
+        record_reader_begin(&reader, dump, lane);
+        for (uint64_t t = l->end_ticket; t > l->first_ticket && looked++ < RECORDS_LOOKED_AT; t--) {
+            const struct record *r = record_reader_at(&reader, t - 1);
+            const struct call_name *call =
+                r && r->kind == RECORD_CALL && r->comm == local ? dump_call(dump, r->call) : NULL;
+            enum lock lock = call && !(r->flags & FLAG_FAILED) ? lock_after(call, r->peer, target) : LOCK_UNTOLD;
+            if (lock != LOCK_UNTOLD)
+                return lock;
+        }
+    }
+    return LOCK_UNTOLD;
+}
+
+/* Whether it is just giving it back, which may be done. */
+static bool is_unlocking(const struct dump *dump, uint32_t local, int32_t target) {
+    for (uint32_t i = 0; i < dump->in_flight_count; i++) {
+        struct in_flight slot = slot_read(&dump->in_flight[i]);
+        const struct call_name *call = slot.tid && slot.comm == local ? slot_call(dump, &slot) : NULL;
+        if (call && lock_after(call, slot.peer, target) == LOCK_FREE)
+            return true;
+    }
+    return false;
+}
+
+/* All who hold it; a library may let somebody else in between, but not before they have given it back. */
+uint32_t wait_for_lock(struct builder *b, uint32_t party, const struct in_flight *slot, struct wait *wait) {
+    const struct shared_communicator *window = world_communicator(b->world, party, slot->comm);
+    uint32_t node = AND_OR_GRAPH_NO_NODE;
+    for (uint32_t i = 0; window && i < window->present_count; i++) {
+        const struct membership *member = &window->present[i];
+        const struct dump *dump = b->world->parties[member->party].dump;
+        if (member->party == party || find_lock(dump, member->local, slot->peer) != LOCK_HELD)
+            continue;
+        if (!b->known->settled && is_unlocking(dump, member->local, slot->peer))
+            return b->free_node;
+        if (node == AND_OR_GRAPH_NO_NODE)
+            node = and_or_graph_node(&b->waits->graph, false);
+        and_or_graph_wait(&b->waits->graph, node, member->party);
+    }
+    wait->locked = node != AND_OR_GRAPH_NO_NODE;
+    return wait->locked ? node : wait_for_any_member(b, party, slot->comm);
 }

@@ -213,7 +213,9 @@ void say_wait_of(const struct diagnosis *diagnosis, const struct wait *wait, cha
     say_ranks(who, sizeof who, ranks, count + possible);
     snprintf(text, size, "waits for %s%s%s", possible ? "one or more of " : "", who,
              count == sizeof ranks / sizeof *ranks ? " ..." : "");
-    if (possible)
+    if (wait->locked)
+        phrase(text, size, ", which %s the lock", count == 1 ? "holds" : "hold");
+    else if (possible)
         phrase(text, size, ": which of them lacks its half is overwritten");
     else if (wait->never && diagnosis->wait_for_graph.parties[wait->peer_party].doing == DOING_BLOCKED)
         phrase(text, size,
