@@ -208,7 +208,7 @@ static int64_t find_usual_wait(const struct wait_for_graph *waits, bool alike) {
         const struct dump *dump = waits->world->parties[wait->party].dump;
         if (!alike && (wait->device || wait->call->call_class == CLASS_FILE))
             continue;
-        if (wait->replayed) { /* from a launch on, which is none of its operations alone */
+        if (wait->replayed || (alike && wait->polled)) { /* from a launch, or the first of many calls on */
             newer(&usual, wait->usual_ns);
             continue;
         }

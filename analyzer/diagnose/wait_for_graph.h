@@ -74,7 +74,8 @@ struct wait {
                           tells which. AND_OR_GRAPH_NO_NODE: that is not so */
     bool replayed;     /* on a GPU, by a CUDA graph: */
     uint64_t launched; /* so many launches were made, of graphs that hold the communicator, */
-    int64_t usual_ns;  /* and this is the second longest that such a replay took; -1: there were none */
+    bool polled;       /* it asks again and again */
+    int64_t usual_ns;  /* replayed, polled: the second longest that such a replay, or asking so, took; -1: none did */
 };
 
 /* A collective that somebody waits in. */

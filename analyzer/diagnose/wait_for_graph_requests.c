@@ -7,6 +7,7 @@
 #include "analyzer/diagnose/wait_for_graph_build.h"
 
 #include "analyzer/diagnose/slots.h"
+#include "analyzer/diagnose/standing.h"
 #include "analyzer/load/rows.h"
 
 static struct operation pending_operation(const struct dump *dump, uint32_t party, const struct pending *p) {
@@ -78,6 +79,18 @@ static uint32_t wait_for_all(struct builder *b, uint32_t party, const struct in_
     return node;
 }
 
+/* A wait for one operation is about that. */
+static void describe(struct builder *b, uint32_t party, const struct pending *p, struct wait *wait) {
+    wait->communicator = world_communicator(b->world, party, p->comm);
+    wait->collective = (p->flags & FLAG_COLLECTIVE) != 0;
+    wait->started = wait->collective && (p->flags & FLAG_STARTED);
+    wait->seq = p->seq;
+    wait->peer = p->peer;
+    wait->peer_party = world_peer(b->world, party, p->comm, p->peer);
+    wait->tag = p->tag;
+    wait->bytes = p->bytes;
+}
+
 static uint32_t wait_for_some(struct builder *b, uint32_t party, const struct in_flight *slot, struct wait *wait) {
     const struct dump *dump = b->world->parties[party].dump;
     struct list list = look_at_list(dump, party, slot);
@@ -90,6 +103,8 @@ static uint32_t wait_for_some(struct builder *b, uint32_t party, const struct in
         const struct pending *p = &copy;
         if (!pending_read(dump, &dump->pending[i], &copy) || (list.exact && !in_list(slot, p)))
             continue;
+        if (list.all == 1)
+            describe(b, party, p, wait);
         struct operation o = pending_operation(dump, party, p);
         and_or_graph_wait(&b->waits->graph, node, wait_for_operation(b, &o));
     }
@@ -110,14 +125,7 @@ static uint32_t wait_for_one(struct builder *b, uint32_t party, const struct in_
         if (!pending_read(dump, &dump->pending[i], &copy) || p->op != slot->op)
             continue;
         struct operation o = pending_operation(dump, party, p);
-        wait->communicator = world_communicator(b->world, party, p->comm);
-        wait->collective = (p->flags & FLAG_COLLECTIVE) != 0;
-        wait->started = wait->collective && (p->flags & FLAG_STARTED);
-        wait->seq = p->seq;
-        wait->peer = p->peer;
-        wait->peer_party = world_peer(b->world, party, p->comm, p->peer);
-        wait->tag = p->tag;
-        wait->bytes = p->bytes;
+        describe(b, party, p, wait);
         return wait_for_operation(b, &o);
     }
     return b->free_node;
@@ -140,7 +148,9 @@ enum {
 /* What a thread did last, as long as it polled with one function: `polls` is the last record. */
 struct last_polls {
     struct record polls;
+    uint32_t lane;
     uint64_t began, own_ticks;
+    int64_t usual_ns; /* the second longest time that it did so before; -1: it did so less than twice */
 };
 
 static bool read_polls(const struct dump *dump, uint32_t lane, struct last_polls *last) {
@@ -159,7 +169,7 @@ static bool read_polls(const struct dump *dump, uint32_t lane, struct last_polls
     return records > 0;
 }
 
-/* Whether the only thread that left records polls since then, and works less than it polls. */
+/* Whether the only thread that left records polls since then. */
 static bool only_polls(const struct dump *dump, struct last_polls *last) {
     uint32_t threads = 0, polling = 0;
     *last = (struct last_polls){.own_ticks = 0};
@@ -167,10 +177,51 @@ static bool only_polls(const struct dump *dump, struct last_polls *last) {
         if (dump_lane_is_device(&dump->lanes[i]) || dump->lanes[i].end_ticket <= dump->lanes[i].first_ticket)
             continue;
         threads++;
+        last->lane = i;
         polling += read_polls(dump, i, last);
     }
-    return threads == 1 && polling == 1 && last->polls.t1 > last->began &&
-           last->own_ticks < (last->polls.t1 - last->began) / OWN_WORK_BELOW;
+    return threads == 1 && polling == 1 && last->polls.t1 > last->began;
+}
+
+static int64_t usual_polls_ns(const struct dump *dump, const struct last_polls *last) {
+    const struct dump_lane *l = &dump->lanes[last->lane];
+    struct record_reader reader;
+    uint64_t longest = 0, second = 0;
+    record_reader_begin(&reader, dump, last->lane);
+    for (uint64_t t = l->end_ticket; t > l->first_ticket; t--) {
+        const struct record *record = record_reader_at(&reader, t - 1);
+        if (!record || record->kind != RECORD_POLL || record->call != last->polls.call || record->t0 >= last->began)
+            continue;
+        uint64_t length = record->t1 > record->t0 ? record->t1 - record->t0 : 0;
+        second = length > longest ? longest : length > second ? length : second;
+        longest = length > longest ? length : longest;
+    }
+    return second > 0 ? dump_duration_ns(dump, second) : -1;
+}
+
+/* Up to when a process that is over may have polled: until the first one of the job ended, or until it was last seen to
+ * live. */
+static uint64_t end_of_polls(const struct builder *b, uint32_t party, const struct last_polls *last) {
+    const struct party *p = &b->world->parties[party];
+    bool death = b->known->first && b->known->first->known;
+    struct moment end = death ? b->known->first->when : last_known_alive(p);
+    int64_t here = moment_here(p->dump, &end);
+    uint64_t ticks = here > 0 ? dump_ticks_at(p->dump, (uint64_t)here) : 0;
+    return death || ticks > last->polls.t1 ? ticks : last->polls.t1;
+}
+
+/* Whether it waited that way: it works less than it polls. One look at a process that polls proves nothing; of one that
+ * is over it counts that it polled for longer than it does at work, and did not leave off. */
+static bool polls_are_waiting(const struct builder *b, uint32_t party, const struct last_polls *last) {
+    const struct dump *dump = b->world->parties[party].dump;
+    uint64_t end = b->known->settled ? last->polls.t1 : end_of_polls(b, party, last);
+    if (end <= last->began || (!b->known->settled && b->waits->any_alive))
+        return false;
+    uint64_t length = end - last->began, away = end > last->polls.t1 ? end - last->polls.t1 : 0;
+    if (last->own_ticks + away >= length / OWN_WORK_BELOW)
+        return false;
+    int64_t most = last->usual_ns < 0 ? STANDING_UNLIKE_NS : standing_most_ns(b->world, last->usual_ns);
+    return b->known->settled || dump_duration_ns(dump, length) > most;
 }
 
 static uint32_t wait_of_polls(struct builder *b, uint32_t party, const struct record *polls, struct wait *wait) {
@@ -197,7 +248,10 @@ void add_poll_wait(struct builder *b, uint32_t party) {
     const struct dump *dump = b->world->parties[party].dump;
     struct party_state *state = &b->waits->parties[party];
     struct last_polls last;
-    if (!b->known->settled || !only_polls(dump, &last))
+    if (!only_polls(dump, &last))
+        return;
+    last.usual_ns = usual_polls_ns(dump, &last);
+    if (!polls_are_waiting(b, party, &last))
         return;
     const struct call_name *call = dump_call(dump, last.polls.call);
     struct wait *added = call && call_only_asks(call) ? add_wait(b, party) : NULL;
@@ -207,6 +261,8 @@ void add_poll_wait(struct builder *b, uint32_t party) {
     wait.call = call;
     wait.stack = last.polls.stack;
     wait.enter = last.began;
+    wait.polled = true;
+    wait.usual_ns = last.usual_ns;
     wait.node = wait_of_polls(b, party, &last.polls, &wait);
     b->waits->items[b->waits->count - 1] = wait;
     state->doing = DOING_BLOCKED;
