@@ -55,12 +55,13 @@ struct release {
     uint32_t *queue;
 };
 
-static void run_release(struct and_or_graph *graph, struct release *r) {
+/* `free_nodes`: these, too; NULL: none. */
+static void run_release(const struct and_or_graph *graph, struct release *r, const bool *free_nodes, bool *released) {
     size_t head = 0, tail = 0;
     for (uint32_t n = 0; n < graph->node_count; n++) {
         r->open[n] = graph->any[n] ? 1 : graph->first[n + 1] - graph->first[n];
-        if (r->open[n] == 0) {
-            graph->released[n] = true;
+        if (r->open[n] == 0 || (free_nodes && free_nodes[n])) {
+            released[n] = true;
             r->queue[tail++] = n;
         }
     }
@@ -68,35 +69,50 @@ static void run_release(struct and_or_graph *graph, struct release *r) {
         uint32_t n = r->queue[head++];
         for (size_t i = r->first[n]; i < r->first[n + 1]; i++) {
             uint32_t waiter = r->waiters[i];
-            if (!graph->released[waiter] && --r->open[waiter] == 0) {
-                graph->released[waiter] = true;
+            if (!released[waiter] && --r->open[waiter] == 0) {
+                released[waiter] = true;
                 r->queue[tail++] = waiter;
             }
         }
     }
 }
 
-bool and_or_graph_release(struct and_or_graph *graph) {
-    size_t nodes = (size_t)graph->node_count + 1, edges = graph->edge_count + 1;
+/* Into `released`, which is clear. */
+static bool release(const struct and_or_graph *graph, const bool *free_nodes, bool *released) {
+    size_t nodes = (size_t)graph->node_count + 1;
     struct release r = {.first = malloc(nodes * sizeof *r.first),
-                        .waiters = malloc(edges * sizeof *r.waiters),
+                        .waiters = malloc((graph->edge_count + 1) * sizeof *r.waiters),
                         .open = malloc(nodes * sizeof *r.open),
                         .queue = malloc(nodes * sizeof *r.queue)};
-    graph->released = calloc(nodes, sizeof *graph->released);
-    graph->first = malloc(nodes * sizeof *graph->first);
-    graph->targets = malloc(edges * sizeof *graph->targets);
-    if (!r.first || !r.waiters || !r.open || !r.queue || !graph->released || !graph->first || !graph->targets)
-        graph->no_memory = true;
-    if (!graph->no_memory) {
-        index_edges(graph, true, graph->first, graph->targets);
+    bool done = r.first && r.waiters && r.open && r.queue;
+    if (done) {
         index_edges(graph, false, r.first, r.waiters);
-        run_release(graph, &r);
+        run_release(graph, &r, free_nodes, released);
     }
     free(r.first);
     free(r.waiters);
     free(r.open);
     free(r.queue);
+    return done;
+}
+
+bool and_or_graph_release(struct and_or_graph *graph) {
+    size_t nodes = (size_t)graph->node_count + 1;
+    graph->released = calloc(nodes, sizeof *graph->released);
+    graph->first = malloc(nodes * sizeof *graph->first);
+    graph->targets = malloc((graph->edge_count + 1) * sizeof *graph->targets);
+    if (!graph->released || !graph->first || !graph->targets)
+        graph->no_memory = true;
+    if (graph->no_memory)
+        return false;
+    index_edges(graph, true, graph->first, graph->targets);
+    graph->no_memory = !release(graph, NULL, graph->released);
     return !graph->no_memory;
+}
+
+bool and_or_graph_release_with(const struct and_or_graph *graph, const bool *free_nodes, bool *released) {
+    memset(released, 0, graph->node_count * sizeof *released);
+    return release(graph, free_nodes, released);
 }
 
 /* ---- who waits for some ---------------------------------------------------------------------- */

@@ -41,6 +41,9 @@ void and_or_graph_wait(struct and_or_graph *graph, uint32_t from, uint32_t to);
 /* Releases whatever can be, in O(nodes + edges). Returns false when memory is or was short. */
 bool and_or_graph_release(struct and_or_graph *graph);
 
+/* The same as if those nodes were free, too (per node), into `released`. Returns false when memory is short. */
+bool and_or_graph_release_with(const struct and_or_graph *graph, const bool *free_nodes, bool *released);
+
 /* Marks of and_or_graph_mark_waiters, of which a node may have several. */
 enum and_or_graph_mark {
     AND_OR_GRAPH_GOAL = 1,   /* whom the others are asked to wait for */

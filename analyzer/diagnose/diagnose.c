@@ -389,9 +389,78 @@ static void blame_skippers(struct diagnosis *diagnosis) {
     skipped_free(&skipped);
 }
 
+/* Whether it is for a message from any of several. */
+static bool takes_from_any(const struct wait *wait) {
+    const struct shared_communicator *communicator = wait->collective ? NULL : wait->communicator;
+    return communicator && wait->peer == PEER_ANY && communicator->side_size[0] + communicator->side_size[1] > 2;
+}
+
+static uint64_t count_received(const struct diagnosis *diagnosis, const struct wait *wait) {
+    const struct membership *me = world_membership(wait->communicator, wait->party);
+    const struct dump *dump = diagnosis->world.parties[wait->party].dump;
+    struct record_reader reader;
+    uint64_t count = 0;
+    for (uint32_t lane = 0; me && lane < dump->lane_count; lane++) {
+        const struct dump_lane *l = &dump->lanes[lane];
+        record_reader_begin(&reader, dump, lane);
+        for (uint64_t t = l->end_ticket; t > l->first_ticket; t--) {
+            const struct record *r = record_reader_at(&reader, t - 1);
+            count += r && (r->kind == RECORD_CALL || r->kind == RECORD_DONE) && r->comm == me->local &&
+                     (r->flags & (FLAG_RECV | FLAG_COLLECTIVE)) == FLAG_RECV &&
+                     (wait->tag == TAG_ANY || r->tag == wait->tag);
+        }
+    }
+    return count;
+}
+
+/* Sets those aside who take from any of several: each of these would let them go on. Where others still cannot go on
+ * the circle is among these, and it is looked for there. Returns false where there are no others. */
+static bool find_cycle_of_others(struct diagnosis *diagnosis) {
+    struct and_or_graph *graph = &diagnosis->wait_for_graph.graph;
+    bool *aside = calloc((size_t)graph->node_count + 1, sizeof *aside), others = false;
+    bool *released = calloc((size_t)graph->node_count + 1, sizeof *released);
+    for (size_t i = 0; aside && i < diagnosis->wait_for_graph.count; i++)
+        aside[diagnosis->wait_for_graph.items[i].node] |= takes_from_any(&diagnosis->wait_for_graph.items[i]);
+    bool done = aside && released && and_or_graph_release_with(graph, aside, released);
+    for (uint32_t p = 0; done && p < diagnosis->world.party_count; p++)
+        others |= !released[p];
+    free(aside);
+    diagnosis->no_memory |= !done;
+    if (!others) {
+        free(released);
+        return false;
+    }
+    free(graph->released);
+    free(diagnosis->cycle);
+    graph->released = released;
+    return find_cycle(diagnosis);
+}
+
+/* Of a circle that is there only since nobody sends what some of it take from anybody these are to blame, unless all of
+ * it is of that kind: the others wait for one rank each, which does not come to that. */
+static void blame_takers(struct diagnosis *diagnosis) {
+    size_t takers = 0;
+    for (size_t i = 0; i < diagnosis->cycle_count; i++)
+        takers += takes_from_any(&diagnosis->wait_for_graph.items[diagnosis->cycle[i]]);
+    if (takers == diagnosis->cycle_count)
+        return;
+    for (size_t i = 0; i < diagnosis->cycle_count && takers > 0; i++) {
+        const struct wait *wait = &diagnosis->wait_for_graph.items[diagnosis->cycle[i]];
+        struct culprit *culprit =
+            takes_from_any(wait) ? add_culprit(diagnosis, wait->party, CULPRIT_BLOCKED, BLAME_UNSENT) : NULL;
+        if (!culprit)
+            continue;
+        culprit->wait = diagnosis->cycle[i];
+        culprit->received = count_received(diagnosis, wait);
+    }
+}
+
 static void blame_cycle(struct diagnosis *diagnosis) {
     diagnosis->verdict = VERDICT_DEADLOCK;
-    blame_skippers(diagnosis);
+    if (!find_cycle_of_others(diagnosis))
+        blame_takers(diagnosis);
+    if (diagnosis->culprit_count == 0)
+        blame_skippers(diagnosis);
     if (diagnosis->culprit_count > 0)
         return;
     for (size_t i = 0; i < diagnosis->cycle_count; i++) {

@@ -40,6 +40,7 @@ enum blame {
     BLAME_MISMATCH,    /* it called another operation than others did, or they than it */
     BLAME_CYCLE,       /* it waits in a circle */
     BLAME_ABSENT,      /* it left out the collective that others of a circle are in */
+    BLAME_UNSENT,      /* it takes a message from any of several, none of which can send one */
 };
 
 struct culprit {
@@ -47,7 +48,8 @@ struct culprit {
     enum culprit_state state;
     enum blame blame;
     bool other_side;                   /* BLAME_MISMATCH: it is not on the expected side */
-    size_t wait;                       /* BLAME_CYCLE: its wait */
+    size_t wait;                       /* BLAME_CYCLE, BLAME_UNSENT: its wait */
+    uint64_t received;                 /* BLAME_UNSENT: messages that it could have been, on record as received */
     const struct stalled *absent_from; /* BLAME_ABSENT */
     bool went_on;                      /* ... and has ended other calls since, which these have not */
     const struct call_name *last_call; /* the newest on record, NULL: none is */

@@ -226,13 +226,17 @@ bool message_may_be_over(const struct world *world, const struct membership *me,
 }
 
 bool message_may_wait(const struct world *world, const struct shared_communicator *communicator,
-                      const struct membership *me) {
+                      const struct membership *me, int32_t tag) {
     bool sure = true;
-    uint64_t sent = 0,
+    uint64_t sent = 0, left = 0,
              received = messages_counted(world->parties[me->party].dump, me->local, FLAG_RECV, PEER_ANY, &sure);
-    for (uint32_t i = 0; i < communicator->present_count && sent <= received; i++) {
+    for (uint32_t i = 0; i < communicator->present_count; i++) {
         const struct membership *from = &communicator->present[i];
         sent += messages_counted(world->parties[from->party].dump, from->local, FLAG_SEND, me->rank, &sure);
     }
-    return !sure || sent > received;
+    if (!sure || sent <= received)
+        return !sure;
+    for (uint32_t i = 0; tag != TAG_ANY && i < communicator->present_count && left < sent - received; i++)
+        left += count_left(world, me, &communicator->present[i], tag, sent - received - left);
+    return left < sent - received;
 }

@@ -48,8 +48,9 @@ bool message_may_be_over(const struct world *world, const struct membership *me,
 bool message_was_left(const struct world *world, const struct membership *sender, const struct membership *receiver,
                       const struct record *sent);
 
-/* Whether anybody sent `me` something on the communicator that it has not received, by counts. */
+/* Whether anybody sent `me` something on the communicator that it has not received, by counts; of such messages those
+ * that are known to be of another tag are left out. */
 bool message_may_wait(const struct world *world, const struct shared_communicator *communicator,
-                      const struct membership *me);
+                      const struct membership *me, int32_t tag);
 
 #endif

@@ -63,7 +63,7 @@ static bool may_be_over(struct builder *b, const struct operation *o, uint32_t p
     if (!me)
         return true;
     if (peer_party == NOBODY)
-        return message_may_wait(b->world, communicator, me);
+        return message_may_wait(b->world, communicator, me, o->tag);
     const struct membership *other = world_membership(communicator, peer_party);
     return other && message_may_be_over(b->world, me, other, theirs, o->tag, o->seq);
 }

@@ -165,7 +165,7 @@ void say_where(const struct diagnosis *diagnosis, struct site_labels *labels, co
                size_t size) {
     uint32_t party = culprit->party;
     const struct party_state *state = &diagnosis->wait_for_graph.parties[party];
-    size_t first = culprit->blame == BLAME_CYCLE ? culprit->wait : state->first_wait;
+    size_t first = culprit->blame == BLAME_CYCLE || culprit->blame == BLAME_UNSENT ? culprit->wait : state->first_wait;
     const struct wait *wait = state->doing == DOING_BLOCKED ? &diagnosis->wait_for_graph.items[first] : NULL;
     text[0] = '\0';
     switch (state->doing) {
@@ -453,6 +453,14 @@ static void say_absent(const struct diagnosis *diagnosis, const struct culprit *
            culprit->went_on ? ", and has gone on with other calls" : "");
 }
 
+static void say_unsent(const struct diagnosis *diagnosis, const struct culprit *culprit, char *text, size_t size) {
+    snprintf(text, size, "waits for a message from any source");
+    append_tag(text, size, diagnosis->wait_for_graph.items[culprit->wait].tag);
+    phrase(text, size, ", that nobody sends");
+    if (culprit->received > 0)
+        phrase(text, size, "; on record it has received %" PRIu64 " such before", culprit->received);
+}
+
 void say_reason(const struct diagnosis *diagnosis, const struct culprit *culprit, char *text, size_t size) {
     text[0] = '\0';
     switch (culprit->blame) {
@@ -464,6 +472,9 @@ void say_reason(const struct diagnosis *diagnosis, const struct culprit *culprit
         break;
     case BLAME_CYCLE:
         say_wait_of(diagnosis, &diagnosis->wait_for_graph.items[culprit->wait], text, size);
+        break;
+    case BLAME_UNSENT:
+        say_unsent(diagnosis, culprit, text, size);
         break;
     case BLAME_ABSENT:
         say_absent(diagnosis, culprit, text, size);

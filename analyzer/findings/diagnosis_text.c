@@ -774,7 +774,7 @@ static void say_moving(struct diagnosis_text *told, const struct diagnose_reques
 static void say_deadlock(struct diagnosis_text *told, struct diagnosis *diagnosis,
                          const struct diagnose_request *request, struct site_labels *labels) {
     say_cycle(told, diagnosis);
-    if (diagnosis->culprit_count > 0 && diagnosis->culprits[0].blame == BLAME_ABSENT)
+    if (diagnosis->culprit_count > 0 && diagnosis->culprits[0].blame != BLAME_CYCLE)
         say_culprits(told, diagnosis);
     say_moving(told, request);
     say_unmatched(told, diagnosis);
