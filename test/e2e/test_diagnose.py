@@ -458,6 +458,27 @@ def test_a_fence_that_one_rank_left_out(mpi, where):
     assert result["culprits"][0]["where"] in " ".join(result["text"])
 
 
+def test_a_barrier_that_one_rank_left_out_for_a_message(mpi, where):
+    """Rank 1, for whose message it waits, waits itself."""
+    result = both(mpi, "past", where)
+    assert (result["verdict"], states(result)) == ("deadlock", {2: "never_entered"}), result["text"]
+    assert re.search(r"never entered MPI_Barrier .* in which ranks 0, 1, 3 wait", result["culprits"][0]["reason"])
+
+
+def test_a_lock_that_is_kept(mpi, where):
+    """Rank 0, whose memory it is, takes no part."""
+    result = both(mpi, "lock", where)
+    assert (result["verdict"], states(result)) == ("deadlock", {rank: "blocked" for rank in (1, 2, 3)}), result["text"]
+    assert "waits for rank 1, which holds the lock" in " ".join(result["text"])
+
+
+def test_a_receive_from_anybody_that_nobody_sends_to(mpi, where):
+    result = both(mpi, "unsent", where)
+    assert (result["verdict"], states(result)) == ("deadlock", {0: "blocked"}), result["text"]
+    assert result["culprits"][0]["reason"] == \
+        "waits for a message from any source, tag 6, that nobody sends; on record it has received 3 such before"
+
+
 def waits(where):
     return {wait["rank"]: (wait["op"], wait["waits_for"])
             for wait in jobs.document("diagnose", "--rank", f"0-{RANKS - 1}", where)["waits"]}

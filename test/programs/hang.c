@@ -145,6 +145,49 @@ static void fence(void) {
     allreduce(MPI_COMM_WORLD);
 }
 
+/* Rank 2 leaves the barrier out, which all others wait in, and comes to the exchange that a round begins with. */
+static void past(void) {
+    char out = 1, in;
+    ready();
+    if (rank != 2)
+        MPI_Barrier(MPI_COMM_WORLD);
+    allreduce(MPI_COMM_SELF);
+    MPI_Sendrecv(&out, 1, MPI_CHAR, (rank + 1) % size, 7, &in, 1, MPI_CHAR, (rank + size - 1) % size, 7, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+}
+
+/* Rank 1 keeps the lock on rank 0's memory until it hears of 3, which hears of 2, which waits for the lock. */
+static void lock(void) {
+    char memory[8], word = 0;
+    MPI_Win window;
+    MPI_Win_create(memory, sizeof memory, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    if (rank == 1) {
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
+        MPI_Put(&word, 1, MPI_CHAR, 0, 0, 1, MPI_CHAR, window);
+        MPI_Win_flush(0, window);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    ready();
+    if (rank == 1)
+        MPI_Recv(&word, 1, MPI_CHAR, 3, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == 2)
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
+    if (rank == 3)
+        MPI_Recv(&word, 1, MPI_CHAR, 2, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    allreduce(MPI_COMM_WORLD);
+}
+
+/* All send to rank 0, which receives one more, from whomever. */
+static void unsent(void) {
+    char word = 0;
+    ready();
+    for (int i = 0; rank == 0 && i < size; i++)
+        MPI_Recv(&word, 1, MPI_CHAR, MPI_ANY_SOURCE, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank != 0)
+        MPI_Send(&word, 1, MPI_CHAR, 0, 6, MPI_COMM_WORLD);
+    allreduce(MPI_COMM_WORLD);
+}
+
 /* Before which of its calls rank 1 stays at work. */
 enum stays { BEFORE_POST, BEFORE_COMPLETE };
 
@@ -290,11 +333,29 @@ static const struct {
     const char *name;
     void (*hang)(void);
 } modes[] = {
-    {"ring", ring},         {"sends", sends},         {"waitall", waitall},   {"skip", skip},
-    {"finalize", finalize}, {"chain", chain},         {"mismatch", mismatch}, {"swapped", swapped},
-    {"wildcard", wildcard}, {"moves", moves},         {"busy", busy},         {"partial", partial},
-    {"waitany", waitany},   {"anycircle", anycircle}, {"fence", fence},       {"tag", tag},
-    {"epoch", epoch},       {"completes", completes}, {"asks", asks},         {"neighbours", neighbours},
+    {"ring", ring},
+    {"sends", sends},
+    {"waitall", waitall},
+    {"skip", skip},
+    {"finalize", finalize},
+    {"chain", chain},
+    {"mismatch", mismatch},
+    {"swapped", swapped},
+    {"wildcard", wildcard},
+    {"moves", moves},
+    {"busy", busy},
+    {"partial", partial},
+    {"waitany", waitany},
+    {"anycircle", anycircle},
+    {"fence", fence},
+    {"tag", tag},
+    {"past", past},
+    {"lock", lock},
+    {"unsent", unsent},
+    {"epoch", epoch},
+    {"completes", completes},
+    {"asks", asks},
+    {"neighbours", neighbours},
 #if MPI_VERSION >= 4
     {"start", start},
 #endif
