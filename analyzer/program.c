@@ -67,6 +67,7 @@ static int complain_unknown_command(const char *name) {
 
 /* Several processes run what they have to share out; some commands are the first one's alone, others nobody's. */
 static int run_together(const struct command *command, struct options *options, struct team *team) {
+    options->launched = true;
     if (command->company == COMPANY_NONE) {
         fprintf(stderr, "commtap-mpi: %s is for one process: commtap %s\n", command->name, command->name);
         return EXIT_USAGE;

@@ -30,6 +30,7 @@ enum team_purpose {
     TEAM_GAINS,   /* what replays came to */
     TEAM_MARKS,   /* which ranks mark their steps */
     TEAM_STEPS,   /* the steps of ranks */
+    TEAM_CHANGES, /* dumps that changed while they were read */
 };
 
 /* With this every block of a meeting begins. */

@@ -17,8 +17,13 @@
 /* Runs the command, again where its dumps changed before it had printed anything. */
 int changes_run(const struct command *command, const struct options *options);
 
-/* EXIT_FINE, or EXIT_AGAIN where files of open dumps changed since they were opened. */
-int changes_check(void);
+/* EXIT_FINE, or EXIT_AGAIN where files of open dumps changed since they were opened: in any process of the team, all of
+ * which come to it. NULL: nobody else does. */
+int changes_check(struct team *team);
+
+/* The same where a process may know for other reasons that it has to begin anew, by EXIT_AGAIN: all do then. Another
+ * code stays. */
+int changes_agree(struct team *team, int code);
 
 /* For a command that prints while it reads: says which files changed meanwhile. Returns `code`, or EXIT_UNUSABLE where
  * any did. */

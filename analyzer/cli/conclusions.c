@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/cli/conclusions.h"
 
+#include "analyzer/cli/changes.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/findings/findings_endings.h"
 
@@ -21,8 +22,11 @@ static void revive(struct session *session, const struct diagnosis *diagnosis) {
         findings_renew_endings(&session->findings, job, &session->analysis, session->start_ns);
 }
 
-int conclusions_add_diagnosis(struct session *session, struct diagnosis *diagnosis, struct diagnosis_text *told) {
+int conclusions_add_diagnosis(struct session *session, const struct options *options, struct diagnosis *diagnosis,
+                              struct diagnosis_text *told) {
     int code = watch_job(diagnosis, told, &session->job, 1, session->labels);
+    if (team_is_shared(options->team)) /* each has looked for itself */
+        code = changes_agree(options->team, code);
     if (code != EXIT_FINE)
         return code;
     revive(session, diagnosis);

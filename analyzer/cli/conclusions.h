@@ -17,6 +17,7 @@ int conclusions_add_advice(struct session *session, const struct options *option
 
 /* What `commtap diagnose` says of the job, before everything else. Returns EXIT_FINE; otherwise a message was printed.
  * The caller frees with diagnosis_free and diagnosis_text_free in every case; both start zeroed. */
-int conclusions_add_diagnosis(struct session *session, struct diagnosis *diagnosis, struct diagnosis_text *told);
+int conclusions_add_diagnosis(struct session *session, const struct options *options, struct diagnosis *diagnosis,
+                              struct diagnosis_text *told);
 
 #endif

@@ -27,6 +27,7 @@ struct options {
     size_t argument_count;
     bool help;            /* --help was given: nothing else was checked */
     struct team *team;    /* who runs the command together with this process; NULL: nobody */
+    bool launched;        /* by an MPI, as one of several processes or alone */
     struct team *lenders; /* who only hand out dumps to this process, which runs it alone; NULL: nobody */
 };
 

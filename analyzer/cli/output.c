@@ -53,7 +53,7 @@ static int open_stream(struct output *output, const struct options *options, new
         return code;
     if (color && strcmp(color, "auto") != 0)
         output->color = strcmp(color, "always") == 0;
-    else if (options->team) /* launchers put a terminal between themselves and a process, whatever is behind them */
+    else if (options->launched) /* launchers put a terminal between themselves and a process, whatever is behind them */
         output->color = false;
     else
         output->color = color && !(no_color && *no_color) && isatty(fileno(output->stream));
@@ -61,7 +61,7 @@ static int open_stream(struct output *output, const struct options *options, new
 }
 
 int output_open(struct output *output, const struct options *options) {
-    return changes_check() == EXIT_FINE ? open_stream(output, options, NULL, true) : EXIT_AGAIN;
+    return changes_check(options->team) == EXIT_FINE ? open_stream(output, options, NULL, true) : EXIT_AGAIN;
 }
 
 int output_open_first(struct output *output, const struct options *options, new_file_is_ours is_ours) {

@@ -344,6 +344,6 @@ int watch_job(struct diagnosis *diagnosis, struct diagnosis_text *text, const st
     free(states);
     free(moving);
     if (over)
-        changes_check(); /* it may not have been its writer: such a file is counted, and left out in the end */
+        changes_check(NULL); /* it may not have been its writer: such a file is counted, and left out in the end */
     return !done ? input_no_memory() : over ? EXIT_AGAIN : EXIT_FINE;
 }

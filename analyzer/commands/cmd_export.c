@@ -281,7 +281,7 @@ static int write_database(const struct options *options, struct session *session
     if (database_create(&database, path, option_given(options, "force")))
         end = job_tables_write(&database, session);
     if (end == JOB_TABLES_DONE)
-        code = changes_check(); /* what was read may not fit together: nothing is in its place yet */
+        code = changes_check(options->team); /* what was read may not fit together: nothing is in its place yet */
     if (code == EXIT_FINE && end == JOB_TABLES_DONE && !database_finish(&database))
         end = JOB_TABLES_FAILED;
     if (end == JOB_TABLES_FAILED)
@@ -304,7 +304,7 @@ static int export_database(const struct options *options) {
         return code;
     code = conclusions_add_advice(&session, options, &limits);
     if (code == EXIT_FINE)
-        code = conclusions_add_diagnosis(&session, &diagnosis, &told);
+        code = conclusions_add_diagnosis(&session, options, &diagnosis, &told);
     if (code == EXIT_FINE)
         code = write_database(options, &session);
     diagnosis_text_free(&told);

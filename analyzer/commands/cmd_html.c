@@ -27,7 +27,7 @@ static int write_page(const struct options *options, const struct page_request *
     code = page_write_data(output.stream, request) ? EXIT_FINE : input_no_memory();
     page_end(output.stream);
     if (code == EXIT_FINE)
-        code = changes_check();
+        code = changes_check(options->team);
     return output_close(&output, code == EXIT_FINE ? session_verdict(request->session, options) : code);
 }
 
@@ -38,7 +38,7 @@ static int conclude(struct session *session, const struct options *options, stru
     if (code == EXIT_FINE)
         code = conclusions_add_advice(session, options, &limits);
     if (code == EXIT_FINE)
-        code = conclusions_add_diagnosis(session, diagnosis, told);
+        code = conclusions_add_diagnosis(session, options, diagnosis, told);
     return code;
 }
 

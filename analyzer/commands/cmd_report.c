@@ -436,7 +436,7 @@ static int run(const struct options *options) {
     if (code == EXIT_FINE)
         code = conclusions_add_advice(&session, options, &limits);
     if (code == EXIT_FINE)
-        code = conclusions_add_diagnosis(&session, &diagnosis, &told);
+        code = conclusions_add_diagnosis(&session, options, &diagnosis, &told);
     if (code == EXIT_FINE)
         code = show(options, &session, &diagnosis);
     diagnosis_text_free(&told);

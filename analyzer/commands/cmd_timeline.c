@@ -94,7 +94,7 @@ static int write_file(struct timeline_job *of, const struct options *options) {
         return code;
     code = draw(of, options, output.stream);
     if (code == EXIT_FINE)
-        code = changes_check();
+        code = changes_check(options->team);
     return output_close(&output, code);
 }
 

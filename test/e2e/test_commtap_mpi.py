@@ -2,9 +2,12 @@
 #
 # commtap-mpi: several processes come to what commtap comes to, see when they cannot, and are recorded by nobody.
 # Lives here: both MPIs, one real job, one generated. Must not live here: what a command says of a job.
+import glob
 import os
 import shutil
 import subprocess
+import threading
+import time
 
 import pytest
 
@@ -59,6 +62,41 @@ def test_several_processes_write_what_one_writes(dumps, mpi, command, count, job
     team = run_team(mpi, (count, words))
     assert (team.returncode, team.stderr) == (alone.returncode, alone.stderr)
     assert team.stdout == alone.stdout
+
+
+def is_mapped(path):
+    for maps in glob.glob("/proc/[0-9]*/maps"):
+        try:
+            with open(maps, encoding="utf-8", errors="replace") as lines:
+                if any(str(path) in line for line in lines):
+                    return True
+        except OSError:
+            continue
+    return False
+
+
+def truncate_while_read(path):
+    """As soon as a process has it before it, which reads it from one end to the other."""
+    end = time.monotonic() + 30
+    while not is_mapped(path) and time.monotonic() < end:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    os.truncate(path, 70000)
+
+
+@pytest.mark.parametrize("mpi,count", [("openmpi", 2), ("mpich", 3)])
+def test_a_dump_that_is_truncated_while_processes_read_it_is_read_again(tmp_path, mpi, count):
+    dumps = tmp_path / "dumps"
+    dumps.mkdir()
+    subprocess.run([str(jobs.BUILD / "test" / "bench" / "dumps"), str(dumps), "8", "65536"], check=True,
+                   capture_output=True, timeout=60)
+    vandal = threading.Thread(target=truncate_while_read, args=(sorted(dumps.glob("*.ct"))[5],))
+    vandal.start()
+    team = run_team(mpi, (count, ["report", str(dumps)]))
+    vandal.join()
+    assert team.returncode == 0, team.stderr
+    assert "was truncated while it was read: everything is read again" in team.stderr
+    assert team.stdout == jobs.commtap("report", str(dumps)).stdout
 
 
 @pytest.mark.parametrize("mpi", MPIS)
