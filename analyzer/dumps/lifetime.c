@@ -5,7 +5,7 @@
 #include <string.h>
 
 static void stretch(struct lifetime *life, const struct dump *dump, uint64_t ticks) {
-    if (ticks == 0)
+    if (ticks == 0 || dump->anchor_count == 0) /* without an anchor its clock tells no date */
         return;
     int64_t when = dump_realtime_ns(dump, ticks);
     life->start_ns = !life->known || when < life->start_ns ? when : life->start_ns;

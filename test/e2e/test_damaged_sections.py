@@ -145,3 +145,20 @@ def test_damage_is_said_or_changes_nothing(job, tmp_path):
             faults += [f"{name}: {fault}" for fault in faults_of(asked, sound, damaged, row["problems"])]
     assert not faults, "\n".join(faults)
     assert seen > 20
+
+
+def test_a_dump_without_its_clock_is_still_of_the_job(tmp_path):
+    """Nothing tells the date of what it did: neither that it was another generation, nor another program."""
+    finished(tmp_path / "job")
+    ranks = len(jobs.dumps(tmp_path / "job"))
+    victim = jobs.dumps(tmp_path / "job")[-1]
+    data = bytearray(victim.read_bytes())
+    for entry in list(sections(data)):
+        if KINDS[entry[1]] == "anchors":
+            zero(data, entry)
+    victim.write_bytes(data)
+    report = jobs.report(tmp_path / "job")
+    codes = {finding["code"] for finding in report["findings"]}
+    assert "damaged_files" in codes
+    assert not codes & {"missing_ranks", "several_generations", "generation_before", "several_worlds"}
+    assert len(report["ranks"]) == ranks
