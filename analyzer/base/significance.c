@@ -133,10 +133,15 @@ static double independent_batches(const struct significance_table *table) {
     return (double)table->batches * (1 - r) / (1 + r);
 }
 
+double log_factorial(double n) {
+    int sign; /* lgamma() leaves it in a variable of all threads */
+    return lgamma_r(n + 1, &sign);
+}
+
 double binomial_tail(unsigned trials, unsigned hits, double chance) {
     double sum = 0;
     for (unsigned k = hits; k <= trials; k++)
-        sum += exp(lgamma(trials + 1.0) - lgamma(k + 1.0) - lgamma(trials - k + 1.0) + k * log(chance) +
+        sum += exp(log_factorial(trials) - log_factorial(k) - log_factorial((double)trials - k) + k * log(chance) +
                    (trials - k) * log1p(-chance));
     return sum < 1 ? sum : 1;
 }

@@ -49,6 +49,9 @@ double significance_judge(const int64_t *self, size_t batches, size_t subjects, 
  * when memory is short. */
 bool significance_correct(struct significance *const *subjects, size_t count);
 
+/* ln(n!), from any thread. */
+double log_factorial(double n);
+
 /* Chance of `hits` or more of `trials` where each has `chance`. */
 double binomial_tail(unsigned trials, unsigned hits, double chance);
 

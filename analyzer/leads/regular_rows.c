@@ -79,7 +79,7 @@ static void heights_free(struct heights *heights) {
 /* The logarithm of the bound; 0 where too few stretches are in the comb. */
 static double log_chance(struct place_sum places) {
     double count = (double)places.count;
-    return places.count < REGULAR_MIN ? 0 : fmin(0, count * log(places.sum) - lgamma(count + 1));
+    return places.count < REGULAR_MIN ? 0 : fmin(0, count * log(places.sum) - log_factorial(count));
 }
 
 /* Of all combs of a distance, by where they begin: one pass over the rows. */

@@ -276,8 +276,6 @@ static bool make_straggler(const struct straggler_analysis *analysis, enum strag
     return add_costs(analysis, batches, straggler);
 }
 
-/* Whether what they work is known, by more than a hundredth, only from their waits, which tell of all work since the
- * wait before: more at once than in one stretch. */
 static bool is_known_by_waits(const struct straggler_analysis *analysis, const struct time_batches *batches) {
     for (size_t i = 0; i < batches->dump_count; i++)
         if (analysis->times[batches->dumps[i]].hidden_ns > analysis->window_ns / VERDICT_SHARE)
@@ -378,7 +376,7 @@ static bool make_rank(const struct verdicts *verdicts, size_t dump, struct strag
     if (*suspected && !make_straggler(analysis, STRAGGLER_RANK, rank, verdicts->lists, 1, verdicts->batches, straggler))
         return false;
     *suspected = *suspected && is_material(analysis, straggler);
-    bool by_waits = is_known_by_waits(analysis, verdicts->batches);
+    bool by_waits = verdicts->by_waits;
     bool by_steps =
         verdicts->batches->rows == ROWS_ARE_STEPS; /* which are what comes again: their median is the usual */
     bool throughout =
@@ -541,6 +539,7 @@ bool verdicts_name_comparison_group(struct verdicts *verdicts, const struct rank
                                     struct time_batches *batches) {
     struct host_columns hosts = {0};
     verdicts->batches = batches;
+    verdicts->by_waits = is_known_by_waits(verdicts->analysis, batches);
     bool collectives = meets_in_collectives(verdicts->analysis, batches);
     /* what of its work communication hides says nothing of how the work is dealt out */
     bool uneven = classes->count > 1 && (collectives || classes->placed) && !verdicts->analysis->beside_left_out;

@@ -24,6 +24,8 @@ struct verdicts {
     const struct time_batches *batches;
     size_t *lists;   /* next free place in dump_lists */
     bool *explained; /* per dump: its host is named */
+    bool by_waits; /* what ranks work is known, by more than a hundredth, only from their waits, which tell of all work
+                      since the wait before: more at once than in one stretch */
 };
 
 /* Whether ranks can hold up the others at all. Where equal slices of time are compared the busiest is who gets most
