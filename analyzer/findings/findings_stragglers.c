@@ -116,11 +116,10 @@ static void say_by_tasks(char *text, size_t size, const struct straggler *worker
     char work[32], others[32];
     say_seconds(work, sizeof work, worker->work_ns);
     say_seconds(others, sizeof others, worker->others_work_ns);
-    snprintf(
-        text, size,
-        "own work on a task takes %s on average against %s of the other workers (in the median %.2f times as long; "
-        "%zu tasks). Whoever is free gets the next one, so that it does fewer, and nobody waits for it",
-        work, others, worker->slowdown_ratio, worker->batches);
+    snprintf(text, size,
+             "own work on a task takes %s on average against %s of the other workers (%.2f times as long; %zu tasks). "
+             "Whoever is free gets the next one, so that it does fewer, and nobody waits for it",
+             work, others, worker->slowdown_ratio, worker->batches);
 }
 
 void findings_evidence(const struct straggler_analysis *analysis, const struct straggler *straggler, char *text,

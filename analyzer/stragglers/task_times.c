@@ -18,7 +18,7 @@ struct worker {
     double tasks;        /* all that it did, and for each: */
     double cycle_ns;     /* from one to the next */
     double own_ns;
-    double ratio; /* its median task / that of all others */
+    double ratio; /* its median task / that of all others, or the same of the means, where that is less */
 };
 
 /* The workers of one master. */
@@ -170,6 +170,17 @@ static double median_task(struct workers *workers, const struct worker *worker, 
     return count > 0 ? (double)median_int64(workers->scratch, count) : 0;
 }
 
+/* The mean task of all others. */
+static double mean_of_others(const struct workers *workers, const struct worker *worker) {
+    double own_ns = 0, tasks = 0;
+    for (size_t w = 0; w < workers->count; w++)
+        if (&workers->items[w] != worker) {
+            own_ns += workers->items[w].own_ns * workers->items[w].tasks;
+            tasks += workers->items[w].tasks;
+        }
+    return tasks > 0 ? own_ns / tasks : 0;
+}
+
 /* Returns false when memory is short. */
 static bool judge_workers(struct workers *workers) {
     struct significance **list = calloc(workers->count + 1, sizeof *list);
@@ -180,8 +191,10 @@ static bool judge_workers(struct workers *workers) {
     struct spread spread = done ? spread_of(parts, workers->count) : (struct spread){0};
     for (size_t w = 0; done && w < workers->count; w++) {
         struct worker *worker = &workers->items[w];
-        double others = median_task(workers, worker, false);
-        worker->ratio = others > 0 ? median_task(workers, worker, true) / others : 1;
+        double median = median_task(workers, worker, false), mean = mean_of_others(workers, worker);
+        worker->ratio = 1;
+        if (median > 0 && mean > 0)
+            worker->ratio = fmin(median_task(workers, worker, true) / median, worker->own_ns / mean);
         workers->verdicts[w] =
             (struct significance){.ratio = worker->ratio, .p = chance_above(parts, workers->count, w, &spread)};
         list[w] = &workers->verdicts[w];
@@ -225,10 +238,6 @@ static double gain_of(const struct workers *workers, const struct worker *slow, 
 static void name_worker(struct workers *workers, size_t w, double gain) {
     struct straggler_analysis *analysis = workers->analysis;
     const struct worker *worker = &workers->items[w];
-    size_t others = 0;
-    for (size_t i = 0; i < workers->count; i++)
-        if (i != w)
-            workers->scratch[others++] = (int64_t)workers->items[i].own_ns;
     analysis->workers_named[worker->dump] = worker->dump;
     analysis->stragglers[analysis->straggler_count++] =
         (struct straggler){.kind = STRAGGLER_RANK,
@@ -239,7 +248,7 @@ static void name_worker(struct workers *workers, size_t w, double gain) {
                            .waited_for_ns = analysis->waits.ranks[worker->dump].waited_for_ns,
                            .extra_ns = (int64_t)(worker->own_ns * worker->tasks * (1 - 1 / worker->ratio)),
                            .work_ns = (int64_t)worker->own_ns,
-                           .others_work_ns = median_int64(workers->scratch, others),
+                           .others_work_ns = (int64_t)mean_of_others(workers, worker),
                            .slowdown_ratio = worker->ratio,
                            .persistence = 1,
                            .confidence = workers->verdicts[w].confidence,
@@ -276,7 +285,7 @@ bool task_times_judge(struct straggler_analysis *analysis) {
                               .verdicts = calloc(dumps, sizeof *workers.verdicts),
                               .own_ns = malloc(room * sizeof *workers.own_ns),
                               .ranks = malloc(room * sizeof *workers.ranks),
-                              .scratch = malloc((room + dumps) * sizeof *workers.scratch)};
+                              .scratch = malloc(room * sizeof *workers.scratch)};
     analysis->workers_named = calloc(dumps, sizeof *analysis->workers_named);
     bool done = workers.items && workers.verdicts && workers.own_ns && workers.ranks && workers.scratch &&
                 analysis->workers_named;

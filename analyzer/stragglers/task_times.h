@@ -16,9 +16,9 @@
 #include "analyzer/stragglers/stragglers.h"
 
 /* Names workers in addition to those that are named already, when the gains of these are known. A worker whose tasks
- * take SLOW_RATIO times as long in the median, beyond chance, is named where the job would take a hundredth less time.
- * With it mended all workers together get so many more tasks done in the same time, but not more than the master has
- * time to hand out. Returns false when memory is short. */
+ * take SLOW_RATIO times as long in the median and on average, beyond chance, is named where the job would take a
+ * hundredth less time. With it mended all workers together get so many more tasks done in the same time, but not more
+ * than the master has time to hand out. Returns false when memory is short. */
 bool task_times_judge(struct straggler_analysis *analysis);
 
 #endif
