@@ -2,6 +2,7 @@
 #include "analyzer/replay/usual_work.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyzer/base/statistics.h"
 
@@ -55,28 +56,37 @@ static uint32_t common_size(const struct usual_work *usual, const uint32_t *list
     return of_size >= parts - parts / ODD_SHARE ? size : 0;
 }
 
-/* The nodes of a part, from the shortest to the longest. */
-static void order_part(struct usual_work *usual, const uint32_t *list, uint32_t count, bool counts) {
-    for (uint32_t i = 0; i < count; i++)
-        usual->keys[i] = (struct sort_key){sort_value(usual->replay->work_ns[list[i]]), list[i]};
-    radix_sort(usual->keys, usual->scratch, count);
-    for (uint32_t i = 0; i < count; i++)
-        usual->turn_of[usual->keys[i].index] = counts ? i : NOWHERE;
+/* Which places in its parts are the shortest up to the longest for a rank, on average: place_of[i] of the i-th node of
+ * a part of so many. In each part for itself, two that are about as long would take each other's place now and then. */
+static void order_places(struct usual_work *usual, const uint32_t *list, uint32_t count, uint32_t size,
+                         uint32_t *place_of) {
+    int64_t *sums = usual->means;
+    memset(sums, 0, size * sizeof *sums);
+    for (uint32_t i = 0, end; i < count; i = end) {
+        end = segment_end(usual, list, i, count);
+        for (uint32_t k = i; k < end && end - i == size; k++)
+            sums[k - i] = add_ns(sums[k - i], usual->replay->work_ns[list[k]]);
+    }
+    for (uint32_t k = 0; k < size; k++)
+        usual->keys[k] = (struct sort_key){sort_value(sums[k]), k};
+    radix_sort(usual->keys, usual->scratch, size);
+    for (uint32_t k = 0; k < size; k++)
+        place_of[usual->keys[k].index] = k;
 }
 
 /* A kind's nodes come dump by dump, each dump's in the order of time. Returns the most turns of a part. */
 static uint32_t number_turns(struct usual_work *usual, const struct rank_work *work) {
     const uint32_t *list = usual->kinds->nodes.list + work->begin;
     uint32_t most = 0, size = usual->pieces ? common_size(usual, list, work->count) : 0;
-    if (usual->pieces)
+    if (usual->pieces) {
         usual->pieces[work->dump] = size;
+        order_places(usual, list, work->count, size, usual->place_of);
+    }
     for (uint32_t i = 0, end; i < work->count; i = end) {
         end = segment_end(usual, list, i, work->count);
-        if (usual->pieces)
-            order_part(usual, list + i, end - i, end - i == size);
-        else
-            for (uint32_t k = i; k < end; k++)
-                usual->turn_of[list[k]] = k - i;
+        bool counts = !usual->pieces || end - i == size;
+        for (uint32_t k = i; k < end; k++)
+            usual->turn_of[list[k]] = !counts ? NOWHERE : usual->pieces ? usual->place_of[k - i] : k - i;
         most = end - i > most ? end - i : most;
     }
     return most;
@@ -200,13 +210,14 @@ bool usual_work_begin(struct usual_work *usual, const struct replay *replay, con
                                  .turns = malloc(room * sizeof *usual->turns),
                                  .turn_of = calloc(room, sizeof *usual->turn_of),
                                  .pieces = by_length ? calloc(replay->dump_count + 1, sizeof *usual->pieces) : NULL,
+                                 .place_of = by_length ? malloc(room * sizeof *usual->place_of) : NULL,
                                  .weight = calloc(room, sizeof *usual->weight),
                                  .of_ranks = malloc((replay->dump_count + 1) * sizeof *usual->of_ranks),
                                  .means = malloc(room * sizeof *usual->means),
                                  .keys = malloc(room * sizeof *usual->keys),
                                  .scratch = malloc(room * sizeof *usual->scratch)};
     if (!usual->of_kinds || !usual->turns || !usual->turn_of || !usual->weight || !usual->of_ranks || !usual->means ||
-        !usual->keys || !usual->scratch || (by_length && !usual->pieces))
+        !usual->keys || !usual->scratch || (by_length && (!usual->pieces || !usual->place_of)))
         return false;
     number_all_turns(usual);
     return true;
@@ -217,6 +228,7 @@ void usual_work_free(struct usual_work *usual) {
     free(usual->turns);
     free(usual->turn_of);
     free(usual->pieces);
+    free(usual->place_of);
     free(usual->weight);
     free(usual->of_ranks);
     free(usual->means);

@@ -8,7 +8,7 @@
  * before the first of them alone, as who launches a graph late, and not before those that the graph holds behind it.
  * Where a rank does other things than its peers, as the first stage of a pipeline beside the last, what it does before
  * a call tells nothing. But where nearly all parts of both have as many calls, these have as much work in another
- * order: a turn is then a place by length, and all work of one kind.
+ * order: a turn is then a place by mean length, and all work of one kind.
  */
 #ifndef COMMTAP_REPLAY_USUAL_WORK_H
 #define COMMTAP_REPLAY_USUAL_WORK_H
@@ -24,12 +24,13 @@ struct usual_work {
     /* private */
     struct usual_kind *of_kinds;
     struct usual_turn *turns; /* of all kinds, one after the other */
-    uint32_t *turn_of; /* per node: which one of its kind in its part it is, from 0; NOWHERE: it does not count */
-    uint32_t *pieces;  /* by length, per dump: so many nodes have nearly all of its parts; 0: no such number. Else
-                          NULL */
-    double *weight;    /* per node: how its kind's excess is shared out among its turns */
-    int64_t *of_ranks; /* room for one of each */
-    int64_t *means;    /* room for one of each node, as have: */
+    uint32_t *turn_of;  /* per node: which one of its kind in its part it is, from 0; NOWHERE: it does not count */
+    uint32_t *place_of; /* room for one of each node */
+    uint32_t *pieces;   /* by length, per dump: so many nodes have nearly all of its parts; 0: no such number. Else
+                           NULL */
+    double *weight;     /* per node: how its kind's excess is shared out among its turns */
+    int64_t *of_ranks;  /* room for one of each */
+    int64_t *means;     /* room for one of each node, as have: */
     struct sort_key *keys, *scratch;
 };
 
