@@ -112,8 +112,9 @@ def launches(where, seconds, **knobs):
 
 
 def test_a_budget_is_kept_by_a_job_whose_gpu_events_are_dear(tmp_path):
-    """Half of what the job takes without a limit: its events are most of that."""
-    budget = round(launches(tmp_path / "free", SECONDS / 4)[0]["own_cost"]["share"] / 2, 6)
+    """Half of what the job takes without a limit: its events are most of that. On a busy machine one look says more."""
+    free = [launches(tmp_path / f"free{look}", SECONDS / 4)[0]["own_cost"]["share"] for look in range(3)]
+    budget = round(min(free) / 2, 6)
     report, number = launches(tmp_path / "kept", SECONDS, COMMTAP_BUDGET=f"{budget * 100:.4f}")
     assert_kept(report, budget)
     assert shed(report)["gpu_timing"] >= 2

@@ -249,7 +249,8 @@ def test_commands_take_several_directories_or_their_parent(command, parted, tmp_
 
 def test_what_to_type_next_names_them_all(parted):
     each = sorted((parted / "rank").iterdir())
-    assert f"next: commtap summary {' '.join(map(str, each))}" in jobs.commtap("report", *each).stdout
+    said = jobs.commtap("report", *each).stdout  # where the machine was busy a rank may be slow in so short a job
+    assert re.search(f"next: commtap (summary|stragglers) {re.escape(' '.join(map(str, each)))}", said)
 
 
 def test_directories_below_one_that_has_dumps_are_left_alone(mpi, where):
