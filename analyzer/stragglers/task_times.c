@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "analyzer/base/sort.h"
 #include "analyzer/base/statistics.h"
@@ -27,10 +26,11 @@ struct workers {
     struct worker *items;
     struct significance *verdicts; /* of these */
     size_t count;
-    int64_t *own_ns; /* of the tasks, worker by worker */
+    int64_t *own_ns; /* of the tasks, worker by worker; sorted for each worker once they have ranks */
     double *ranks;   /* of the tasks among all, from 1; ties share the mean */
+    int64_t *sorted; /* all tasks */
     size_t task_count;
-    int64_t *scratch; /* room for all tasks */
+    double tasks, own_sum_ns; /* of all that the workers did */
 };
 
 /* ---- what they did ----------------------------------------------------------------------------------------------- */
@@ -50,6 +50,7 @@ static bool is_worker(const struct straggler_analysis *analysis, size_t dump, ui
 static void list_workers(struct workers *workers, uint32_t group) {
     const struct straggler_analysis *analysis = workers->analysis;
     workers->count = workers->task_count = 0;
+    workers->tasks = workers->own_sum_ns = 0;
     for (size_t d = 0; d < analysis->directory->dump_count; d++) {
         const struct rank_times *times = &analysis->tasks[d];
         double tasks = is_worker(analysis, d, group) ? count_tasks(&times->bins) : 0;
@@ -65,6 +66,8 @@ static void list_workers(struct workers *workers, uint32_t group) {
             if (times->sampled.self_ns[i] != SAMPLED_NONE)
                 workers->own_ns[workers->task_count++] = times->sampled.self_ns[i];
         worker->count = workers->task_count - worker->first;
+        workers->tasks += tasks;
+        workers->own_sum_ns += (double)times->self_ns;
     }
 }
 
@@ -94,8 +97,10 @@ static bool rank_tasks(struct workers *workers) {
     for (size_t i = 0, end; sorted && i < count; i = end) {
         for (end = i + 1; end < count && sorted[end].own_ns == sorted[i].own_ns; end++)
             ;
-        for (size_t k = i; k < end; k++)
+        for (size_t k = i; k < end; k++) {
             workers->ranks[sorted[k].place] = ((double)i + (double)end + 1) / 2;
+            workers->sorted[k] = sorted[k].own_ns;
+        }
     }
     free(sorted);
     return sorted != NULL;
@@ -124,10 +129,11 @@ static struct parts parts_of(const struct workers *workers, const struct worker 
  * is in the next. A correlation that is estimated around a mean of the same parts is low by about one of them. */
 struct spread {
     double variance, alike;
+    double workers, parts, sum; /* of the parts' means */
 };
 
 static struct spread spread_of(const struct parts *parts, size_t count) {
-    double squares = 0, products = 0, freedom = 0, all = 0;
+    double squares = 0, products = 0, freedom = 0, all = 0, sum = 0;
     for (size_t w = 0; w < count; w++) {
         double before = 0;
         for (size_t p = 0; p < parts[w].count; p++) {
@@ -138,47 +144,59 @@ static struct spread spread_of(const struct parts *parts, size_t count) {
         }
         freedom += parts[w].count > 0 ? (double)parts[w].count - 1 : 0;
         all += (double)parts[w].count;
+        sum += parts[w].mean * (double)parts[w].count;
     }
     double alike = squares > 0 && all > 0 ? products / squares + (double)count / all : 0;
-    return (struct spread){freedom > 0 ? squares / freedom : 0, fmin(fmax(alike, 0), ALIKE_MOST)};
+    return (struct spread){freedom > 0 ? squares / freedom : 0, fmin(fmax(alike, 0), ALIKE_MOST), (double)count, all,
+                           sum};
 }
 
 /* Chance that the worker's parts stand so far above those of all others (Student): parts that resemble the ones before
  * them count for fewer. */
-static double chance_above(const struct parts *parts, size_t count, size_t own, const struct spread *spread) {
-    double sum = 0, others = 0, share = (1 - spread->alike) / (1 + spread->alike);
-    for (size_t w = 0; w < count; w++)
-        if (w != own) {
-            sum += parts[w].mean * (double)parts[w].count;
-            others += (double)parts[w].count;
-        }
-    double mine = (double)parts[own].count, freedom = (mine + others) * share - (double)count;
+static double chance_above(const struct parts *own, const struct spread *spread) {
+    double share = (1 - spread->alike) / (1 + spread->alike), mine = (double)own->count, others = spread->parts - mine;
+    double freedom = spread->parts * share - spread->workers;
     if (mine == 0 || others == 0 || freedom < 1 || spread->variance <= 0)
         return 1;
-    double above = parts[own].mean - sum / others;
+    double above = own->mean - (spread->sum - own->mean * mine) / others;
     double t = above / sqrt(spread->variance * (1 / (mine * share) + 1 / (others * share)));
     double tails = student_both_tails(t, (unsigned)freedom);
     return t > 0 ? tails / 2 : 1 - tails / 2;
 }
 
-/* The median task of the worker, or of all others. */
-static double median_task(struct workers *workers, const struct worker *worker, bool own) {
-    size_t count = 0;
-    for (size_t i = 0; i < workers->task_count; i++)
-        if ((i >= worker->first && i < worker->first + worker->count) == own)
-            workers->scratch[count++] = workers->own_ns[i];
-    return count > 0 ? (double)median_int64(workers->scratch, count) : 0;
+/* How many of ascending values are below `bound`. */
+static size_t count_below(const int64_t *values, size_t count, int64_t bound) {
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (values[middle] < bound)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
-/* The mean task of all others. */
+/* The median task of all others, the lower one of two: the first of all that has half of them at or below it. */
+static double median_of_others(const struct workers *workers, const struct worker *worker) {
+    const int64_t *own = workers->own_ns + worker->first;
+    size_t others = workers->task_count - worker->count, low = 0, high = workers->task_count;
+    while (others > 0 && low < high) {
+        size_t middle = low + (high - low) / 2;
+        int64_t value = workers->sorted[middle];
+        size_t upto =
+            count_below(workers->sorted, workers->task_count, value + 1) - count_below(own, worker->count, value + 1);
+        if (upto > (others - 1) / 2)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return others > 0 ? (double)workers->sorted[low] : 0;
+}
+
 static double mean_of_others(const struct workers *workers, const struct worker *worker) {
-    double own_ns = 0, tasks = 0;
-    for (size_t w = 0; w < workers->count; w++)
-        if (&workers->items[w] != worker) {
-            own_ns += workers->items[w].own_ns * workers->items[w].tasks;
-            tasks += workers->items[w].tasks;
-        }
-    return tasks > 0 ? own_ns / tasks : 0;
+    double tasks = workers->tasks - worker->tasks;
+    return tasks > 0 ? (workers->own_sum_ns - worker->own_ns * worker->tasks) / tasks : 0;
 }
 
 /* Returns false when memory is short. */
@@ -191,12 +209,10 @@ static bool judge_workers(struct workers *workers) {
     struct spread spread = done ? spread_of(parts, workers->count) : (struct spread){0};
     for (size_t w = 0; done && w < workers->count; w++) {
         struct worker *worker = &workers->items[w];
-        double median = median_task(workers, worker, false), mean = mean_of_others(workers, worker);
-        worker->ratio = 1;
-        if (median > 0 && mean > 0)
-            worker->ratio = fmin(median_task(workers, worker, true) / median, worker->own_ns / mean);
-        workers->verdicts[w] =
-            (struct significance){.ratio = worker->ratio, .p = chance_above(parts, workers->count, w, &spread)};
+        double own = worker->count > 0 ? (double)median_low_int64(workers->own_ns + worker->first, worker->count) : 0;
+        double median = median_of_others(workers, worker), mean = mean_of_others(workers, worker);
+        worker->ratio = median > 0 && mean > 0 ? fmin(own / median, worker->own_ns / mean) : 1;
+        workers->verdicts[w] = (struct significance){.ratio = worker->ratio, .p = chance_above(&parts[w], &spread)};
         list[w] = &workers->verdicts[w];
     }
     done = done && significance_correct(list, workers->count);
@@ -267,9 +283,11 @@ static void name_slow(struct workers *workers, uint32_t group) {
     double busy = busy_share(workers->analysis, group);
     for (size_t w = 0; w < workers->count; w++) {
         const struct worker *worker = &workers->items[w];
-        double gain = worker->ratio > 1 ? gain_of(workers, worker, busy) : 1;
-        if (worker->ratio >= SLOW_RATIO && workers->verdicts[w].confidence >= CONFIDENCE_VERDICT &&
-            (1 - 1 / gain) * VERDICT_SHARE >= 1 && !straggler_analysis_speaks_of(workers->analysis, worker->dump))
+        if (worker->ratio < SLOW_RATIO || workers->verdicts[w].confidence < CONFIDENCE_VERDICT ||
+            straggler_analysis_speaks_of(workers->analysis, worker->dump))
+            continue;
+        double gain = gain_of(workers, worker, busy);
+        if ((1 - 1 / gain) * VERDICT_SHARE >= 1)
             name_worker(workers, w, gain);
     }
 }
@@ -285,9 +303,9 @@ bool task_times_judge(struct straggler_analysis *analysis) {
                               .verdicts = calloc(dumps, sizeof *workers.verdicts),
                               .own_ns = malloc(room * sizeof *workers.own_ns),
                               .ranks = malloc(room * sizeof *workers.ranks),
-                              .scratch = malloc(room * sizeof *workers.scratch)};
+                              .sorted = malloc(room * sizeof *workers.sorted)};
     analysis->workers_named = calloc(dumps, sizeof *analysis->workers_named);
-    bool done = workers.items && workers.verdicts && workers.own_ns && workers.ranks && workers.scratch &&
+    bool done = workers.items && workers.verdicts && workers.own_ns && workers.ranks && workers.sorted &&
                 analysis->workers_named;
     for (uint32_t group = 0; done && group < analysis->comparison_groups.count; group++) {
         list_workers(&workers, group);
@@ -301,6 +319,6 @@ bool task_times_judge(struct straggler_analysis *analysis) {
     free(workers.verdicts);
     free(workers.own_ns);
     free(workers.ranks);
-    free(workers.scratch);
+    free(workers.sorted);
     return done;
 }
