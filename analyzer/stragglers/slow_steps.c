@@ -4,6 +4,8 @@
 #include "analyzer/leads/slow_stretches.h"
 #include "analyzer/steps/steps.h"
 
+enum { STEPS_LOOKED_AT = 32 }; /* of each list, the costliest: a whole dump is read for each */
+
 /* Leaves what is in one step once, and of two stretches in a row the first: what a rank does across the end of a
  * stretch is in both. What came before all steps is set-up. False where another one is in no step. */
 static bool leave_once(const uint32_t *noted, uint32_t *steps, unsigned *count) {
@@ -44,7 +46,7 @@ bool slow_steps_find(struct straggler_analysis *analysis) {
     const size_t counts[] = {analysis->straggler_count, analysis->suspect_count, analysis->hidden_count};
     bool done = true;
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
-        for (size_t i = 0; done && i < counts[k]; i++)
+        for (size_t i = 0; done && i < counts[k] && i < STEPS_LOOKED_AT; i++)
             done = find_for(analysis, &lists[k][i]);
     return done;
 }
