@@ -36,7 +36,6 @@ void replay_drop(struct replay_build *build) {
         free(build->gathered[w].links);
         free(build->gathered[w].members);
         free(build->gathered[w].sends);
-        match_away_free(&build->gathered[w].away);
     }
     free(build->histories);
     free(build->near);
@@ -278,21 +277,6 @@ static void add_neighbours(const struct replay_build *build, struct replay_gathe
     }
 }
 
-/* Where it was over for a member only when another one was back in the library, that one's return is needed, too. */
-static void add_returns(struct replay_gathered *g, const struct match_instance *instance, enum flow flow) {
-    const uint32_t *dump_of = instance->communicator->dump_of;
-    g->no_memory |= !match_away_list(&g->away, instance, flow);
-    for (uint32_t i = 0; i < instance->communicator->dump_count && g->away.count > 0; i++) {
-        struct match_away_cause cause = match_away_cause(&g->away, instance, flow, i);
-        if (cause.member == NOWHERE)
-            continue;
-        struct replay_link link = {.first = (uint32_t)g->member_count, .from = NOWHERE, .to = NOWHERE, .back = true};
-        replay_add_link_member(g, dump_of[cause.member], &instance->members[cause.member], GIVES);
-        replay_add_link_member(g, dump_of[i], &instance->members[i], TAKES);
-        replay_add_link(g, link);
-    }
-}
-
 void replay_add_instance(struct replay_build *build, unsigned worker, const struct match_instance *instance) {
     struct replay_gathered *g = &build->gathered[worker];
     if (!joins(build, instance))
@@ -330,7 +314,6 @@ void replay_add_instance(struct replay_build *build, unsigned worker, const stru
         replay_add_link_member(g, instance->communicator->dump_of[i], &instance->members[i], parts);
     }
     replay_add_link(g, link);
-    add_returns(g, instance, flow);
 }
 
 /* Whether sends like this one wait for their receivers shows where the receiver comes later. */

@@ -11,7 +11,6 @@
 
 #include "analyzer/base/cache_lines.h"
 #include "analyzer/base/hash_table.h"
-#include "analyzer/match/progress.h"
 #include "analyzer/replay/replay.h"
 
 enum { REPLAY_SIZES = 66 }; /* classes of bytes: 0, powers of two, unknown */
@@ -36,7 +35,6 @@ struct replay_link {
     bool blocks;                 /* a send that may have waited for its receiver */
     bool by_sender, by_receiver; /* over as soon as this end was back in the library */
     bool returns;                /* an MPI_Win_complete that may need its target back in the library: both of them */
-    bool back;                   /* of a collective: its first member gives when it is back in the library */
     bool has_root;               /* a blocking collective with a root, all of whose members are here */
     union {
         int64_t released; /* of a message, as in struct match_message */
@@ -57,8 +55,7 @@ struct replay_gathered {
     size_t link_count, link_room;
     struct member *members;
     size_t member_count, member_room;
-    struct sends *sends;    /* per call and size; NULL before the first message */
-    struct match_away away; /* of the instance that is being added */
+    struct sends *sends; /* per call and size; NULL before the first message */
     bool no_memory;
 };
 

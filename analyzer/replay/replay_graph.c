@@ -234,7 +234,7 @@ static bool find_members(const struct replay *replay, const struct replay_build 
         members[1].parts |= GIVES;
         members[1].post = release;
     }
-    if ((link->by_sender || link->back) && members[0].wait != NOWHERE) /* what they give they give when they are back */
+    if (link->by_sender && members[0].wait != NOWHERE) /* what they give they give when they are back */
         members[0].post = members[0].wait;
     if (link->by_receiver && members[1].wait != NOWHERE)
         members[1].post = members[1].wait;
