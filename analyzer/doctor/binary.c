@@ -98,7 +98,10 @@ static void look_for_mpi(struct doctor *doctor, const struct loaded_libraries *l
     } else if (!find_mpi(doctor, list) && file->names_mpi) {
         doctor->mpi_bound = BOUND_WHILE_RUNNING;
     }
-    if (file->calls_pmpi && !file->defines_pmpi)
+    if (file->is_commtap_mpi)
+        checks_add(&doctor->checks, CHECK_BLOCKED, "mpi",
+                   "%s is a part of commtap, which is never recorded\nrun it without commtap", doctor->binary);
+    else if (file->calls_pmpi && !file->defines_pmpi)
         checks_add(&doctor->checks, CHECK_PART, "mpi",
                    "%s calls PMPI functions itself, which commtap does not see\ncall the MPI functions of that name",
                    doctor->binary);

@@ -7,6 +7,7 @@
 #include "analyzer/cli/command.h"
 #include "analyzer/mpi/mpi_team.h"
 #include "analyzer/program.h"
+#include "analyzer/run/program_file.h"
 
 int main(int argc, char **argv) {
     struct team team;
@@ -14,7 +15,7 @@ int main(int argc, char **argv) {
     if (mpi_team_begin(&team, &argc, &argv))
         code = program_run(argc, argv, &team);
     else
-        fputs("commtap-mpi: out of memory\n", stderr);
+        fputs(COMMTAP_MPI_MARK "\n", stderr);
     mpi_team_end(&team);
     return code;
 }

@@ -137,6 +137,7 @@ static void read_elf(struct program_file *file, const struct program *program) {
     find_interpreter(file, program, header);
     find_symbols(file, program, header);
     file->names_mpi = holds(program, "libmpi.so") || holds(program, "libmpich.so") || holds(program, "libmpi_abi.so");
+    file->is_commtap_mpi = file->calls_pmpi && holds(program, COMMTAP_MPI_MARK);
     file->names_nccl = holds(program, "libnccl.so") || holds(program, "librccl.so");
 }
 
@@ -202,6 +203,8 @@ const char *run_program_obstacle(const char *path) {
         return "has file capabilities, so nothing can be preloaded into it";
     if (file.defines_pmpi)
         return "has MPI linked into it statically, so its calls do not come by a library";
+    if (file.is_commtap_mpi)
+        return "is a part of commtap, which is never recorded";
     if (file.calls_pmpi)
         return "calls PMPI functions itself, as a program with MPI functions of its own does: commtap sees calls of "
                "MPI functions only";

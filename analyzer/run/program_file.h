@@ -10,6 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What commtap-mpi holds, alone of all programs that call PMPI functions. */
+#define COMMTAP_MPI_MARK "commtap-mpi: out of memory"
+
 struct program_file {
     char script_of[PATH_MAX];   /* behind "#!" of a script, blanks in front left out; "" = it is none */
     bool is_elf, is_64_bits;    /* all below is known of 64-bit programs alone */
@@ -19,6 +22,7 @@ struct program_file {
     bool is_setuid;             /* to another user or group */
     bool has_capabilities;
     bool defines_pmpi, calls_pmpi; /* functions of MPI's second name */
+    bool is_commtap_mpi;           /* which is never recorded */
     bool calls_mpi;
     bool defines_nccl, calls_nccl;
     bool names_mpi, names_nccl; /* a library's name stands in it, in the list of what it is linked to or elsewhere */

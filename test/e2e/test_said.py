@@ -99,6 +99,15 @@ def test_a_program_that_calls_pmpi_alone(mpi, tmp_path):
     assert f"{tmp_path}/direct calls PMPI functions itself" in said[0]
 
 
+def test_commtap_mpi_is_not_recorded_and_that_is_all_there_is_to_say(mpi, tmp_path):
+    jobs.need_mpi(mpi)
+    program = jobs.BUILD / f"commtap-mpi.{mpi}"
+    _, said = run(*jobs.launch_line(mpi, 2, [str(program), "--version"], {}), cwd=tmp_path)
+    assert f"{program} is a part of commtap, which is never recorded" in said[0]
+    checked = subprocess.run([jobs.COMMTAP, "doctor", program], text=True, stdout=subprocess.PIPE)
+    assert "is a part of commtap, which is never recorded" in checked.stdout and "itself" not in checked.stdout
+
+
 # ---- what a dump does not hold --------------------------------------------------------------------------------------
 
 
