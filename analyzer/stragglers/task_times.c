@@ -6,6 +6,7 @@
 
 #include "analyzer/base/sort.h"
 #include "analyzer/base/statistics.h"
+#include "analyzer/stragglers/tasks.h"
 #include "analyzer/stragglers/verdicts.h"
 
 enum { PARTS = 16 };   /* of a worker's tasks: two for each of TIME_BATCHES_MIN batches */
@@ -35,25 +36,13 @@ struct workers {
 
 /* ---- what they did ----------------------------------------------------------------------------------------------- */
 
-static double count_tasks(const struct rank_bins *bins) {
-    double tasks = 0;
-    for (uint32_t i = 0; i < bins->count; i++)
-        tasks += bins->calls[i];
-    return tasks;
-}
-
-static bool is_worker(const struct straggler_analysis *analysis, size_t dump, uint32_t group) {
-    return analysis->comparison_groups.tasks[dump].kind != CUT_NONE &&
-           analysis->comparison_groups.group_of[dump] == group;
-}
-
 static void list_workers(struct workers *workers, uint32_t group) {
     const struct straggler_analysis *analysis = workers->analysis;
     workers->count = workers->task_count = 0;
     workers->tasks = workers->own_sum_ns = 0;
     for (size_t d = 0; d < analysis->directory->dump_count; d++) {
         const struct rank_times *times = &analysis->tasks[d];
-        double tasks = is_worker(analysis, d, group) ? count_tasks(&times->bins) : 0;
+        double tasks = is_worker(analysis, d, group) ? tasks_done(analysis, d) : 0;
         if (tasks == 0)
             continue;
         struct worker *worker = &workers->items[workers->count++];

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "analyzer/base/statistics.h"
+#include "analyzer/stragglers/tasks.h"
 
 double verdicts_chance(const struct straggler_analysis *analysis, double p) {
     double looks = (analysis->beside_left_out ? 2 : 1) * (analysis->steps_compared ? 2 : 1);
@@ -454,11 +455,12 @@ static void tell_of_leads(struct straggler_analysis *analysis, size_t dump) {
 static bool name_ranks(struct verdicts *verdicts) {
     struct straggler_analysis *analysis = verdicts->analysis;
     size_t before = analysis->straggler_count;
+    const struct task_totals totals = tasks_total(analysis, verdicts->batches->dumps, verdicts->batches->dump_count);
     for (size_t i = 0; i < verdicts->batches->dump_count; i++) {
         size_t dump = verdicts->batches->dumps[i];
         struct straggler straggler;
         bool suspected;
-        if (verdicts->explained[dump])
+        if (verdicts->explained[dump] || !tasks_allow(analysis, dump, &totals))
             continue;
         if (!make_rank(verdicts, dump, &straggler, &suspected))
             return false;
