@@ -5,8 +5,8 @@
 
 #include "analyzer/align/align.h"
 #include "analyzer/cli/watch.h"
-#include "analyzer/diagnose/deaths.h"
 #include "analyzer/dumps/process.h"
+#include "analyzer/wait_for_graph/deaths.h"
 
 #define NO_PROCESS SIZE_MAX
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/diagnose/absence.h"
 
-#include "analyzer/diagnose/slots.h"
+#include "analyzer/wait_for_graph/slots.h"
 
 enum { LOOKED_AT = 16 }; /* processes whose records are walked: ranks do alike, and each has a few hundred thousand */
 

@@ -8,8 +8,8 @@
 #ifndef COMMTAP_DIAGNOSE_ABSENCE_H
 #define COMMTAP_DIAGNOSE_ABSENCE_H
 
-#include "analyzer/diagnose/moments.h"
-#include "analyzer/diagnose/wait_for_graph.h"
+#include "analyzer/wait_for_graph/graph.h"
+#include "analyzer/wait_for_graph/moments.h"
 
 struct absence {
     int64_t away_ns;    /* since its last call; -1: it is not away, or that is not known */

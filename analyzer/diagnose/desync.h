@@ -1,28 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Members of a communicator that did not call the same collectives.
- * Lives here: comparing histories by prefix hashes, and single collectives by what is left of them.
- * Must not live here: who waits.
+ * Lives here: comparing histories by prefix hashes, and single collectives by their signatures.
+ * Must not live here: who waits, reading a signature (wait_for_graph/signatures.h).
  */
 #ifndef COMMTAP_DIAGNOSE_DESYNC_H
 #define COMMTAP_DIAGNOSE_DESYNC_H
 
-#include "analyzer/diagnose/world.h"
-
-/* One collective as a member called it. */
-struct signature {
-    const struct call_name *call; /* NULL: not known any more */
-    uint64_t bytes;               /* BYTES_UNKNOWN */
-    int32_t root;                 /* PEER_NONE: has none */
-    uint8_t dtype, redop;
-    bool recorded;      /* dtype and redop are known */
-    bool captured;      /* into a graph: nothing ran then */
-    bool told, begun;   /* imported, and had not ended: was it seen to begin? */
-    bool unfit;         /* ... what it puts out has a size that does not fit `bytes`: */
-    uint64_t bytes_out; /* this one */
-    uint32_t stack;
-    const struct call_name *refused; /* a call of its rank that returned an error just before it, NULL = none */
-};
+#include "analyzer/wait_for_graph/signatures.h"
 
 struct mismatch {
     struct shared_communicator *communicator; /* NULL: none was found */
@@ -57,9 +42,6 @@ bool mismatch_of_message(struct mismatch *mismatch, struct shared_communicator *
 bool mismatch_of_sizes(struct mismatch *mismatch, const struct world *world, struct shared_communicator *communicator,
                        uint64_t seq);
 void mismatch_free(struct mismatch *mismatch);
-
-/* The collective number `seq` as a member called it, from its slots, pending operations and rings. */
-struct signature signature_of(const struct world *world, const struct membership *member, uint64_t seq);
 
 /* The hash of the first `k` collectives, where the row still has it. `uid` is that of none. */
 bool prefix_hash(const struct progress *progress, uint64_t uid, uint64_t k, uint64_t *hash);

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/diagnose/slots.h"
 #include "analyzer/diagnose/unmatched_messages.h"
 #include "analyzer/load/rows.h"
+#include "analyzer/wait_for_graph/slots.h"
 
 enum { RECORDS_LOOKED_AT = 4096 }; /* newest of a lane, as of messages (pending_messages.c) */
 

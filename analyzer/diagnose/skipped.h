@@ -7,7 +7,7 @@
 #ifndef COMMTAP_DIAGNOSE_SKIPPED_H
 #define COMMTAP_DIAGNOSE_SKIPPED_H
 
-#include "analyzer/diagnose/wait_for_graph.h"
+#include "analyzer/wait_for_graph/graph.h"
 
 struct skipped {
     const struct stalled *stalled; /* NULL: nothing tells that it is so, or which of several it is */

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/diagnose/deaths.h"
-#include "analyzer/diagnose/slots.h"
 #include "analyzer/load/rows.h"
+#include "analyzer/wait_for_graph/deaths.h"
+#include "analyzer/wait_for_graph/slots.h"
 
 enum {
     COMPARED_MOST = 64, /* processes whose tables are read */
@@ -306,27 +306,9 @@ static void compare_wait(struct standing *standing, const struct wait_for_graph 
     standing->unlike = standing->usual_ns >= 0;
 }
 
-/* What a wait may last at work, whatever is usual. */
-static int64_t least_of(const struct standing *standing, const struct world *world) {
-    if (standing->unlike)
-        return STANDING_UNLIKE_NS;
-    return world->crowded ? STANDING_CROWDED_NS : STANDING_LEAST_NS;
-}
-
-static int64_t most_of(const struct standing *standing, const struct world *world) {
-    int64_t usual = standing->usual_ns < INT64_MAX / STANDING_FEW ? standing->usual_ns : INT64_MAX / STANDING_FEW;
-    int64_t most = usual < 0 ? STANDING_UNCOMPARED_NS : STANDING_FEW * usual;
-    int64_t least = least_of(standing, world);
-    return most > least ? most : least;
-}
-
-int64_t standing_most_ns(const struct world *world, int64_t usual_ns) {
-    return most_of(&(struct standing){.usual_ns = usual_ns}, world);
-}
-
 static enum standing_kind standing_kind_of(const struct standing *standing, const struct world *world,
                                            int64_t slack_ns) {
-    int64_t usual = standing->usual_ns, most = most_of(standing, world);
+    int64_t usual = standing->usual_ns, most = standing_most_ns(world, usual, standing->unlike);
     if (standing->age_ns > most)
         return STANDING_LONG;
     int64_t brief_most = usual >= 0 && !standing->unlike ? most : STANDING_LEAST_NS;

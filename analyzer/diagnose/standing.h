@@ -12,8 +12,9 @@
 #ifndef COMMTAP_DIAGNOSE_STANDING_H
 #define COMMTAP_DIAGNOSE_STANDING_H
 
-#include "analyzer/diagnose/wait_for_graph.h"
 #include "analyzer/job/deaths.h"
+#include "analyzer/wait_for_graph/graph.h"
+#include "analyzer/wait_for_graph/standing_limits.h"
 
 enum standing_kind {
     STANDING_NONE = 0, /* nobody waits; or not asked, since the job was seen to stand */
@@ -34,16 +35,6 @@ struct standing {
     struct moment until;          /* the last sign of life of its host */
     int64_t slack_ns;             /* ... by how much the job may have lived on after that; INT64_MAX: not known */
 };
-
-/* How old waits have to be, in usual lengths, and at least, to be more than what happens at work. */
-#define STANDING_FEW           3
-#define STANDING_LEAST_NS      INT64_C(100000000)
-#define STANDING_CROWDED_NS    INT64_C(500000000)   /* ... where ranks share processors: they take turns */
-#define STANDING_UNCOMPARED_NS INT64_C(10000000000) /* ... where there is nothing to compare with */
-#define STANDING_UNLIKE_NS     INT64_C(1000000000)  /* ... where there are other calls only */
-
-/* What a wait may last at work beside others that took `usual_ns` at least twice (-1: none did). */
-int64_t standing_most_ns(const struct world *world, int64_t usual_ns);
 
 /* Judges the waits; `end` is what was noted of the job's end, NULL nothing. Returns false when memory is short. */
 bool standing_find(struct standing *standing, const struct wait_for_graph *waits, const struct job_end *end);

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "analyzer/base/grow.h"
-#include "analyzer/diagnose/pending_messages.h"
-#include "analyzer/diagnose/slots.h"
 #include "analyzer/load/rows.h"
+#include "analyzer/wait_for_graph/pending_messages.h"
+#include "analyzer/wait_for_graph/slots.h"
 
 enum {
     SENDS_LOOKED_AT = 1024, /* newest records of a ring */

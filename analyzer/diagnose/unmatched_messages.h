@@ -7,7 +7,7 @@
 #ifndef COMMTAP_DIAGNOSE_UNMATCHED_MESSAGES_H
 #define COMMTAP_DIAGNOSE_UNMATCHED_MESSAGES_H
 
-#include "analyzer/diagnose/wait_for_graph.h"
+#include "analyzer/wait_for_graph/graph.h"
 
 /* One side of a message. */
 struct message_side {

@@ -9,6 +9,7 @@
 #include "analyzer/findings/words.h"
 #include "analyzer/load/code_names.h"
 #include "analyzer/load/rows.h"
+#include "analyzer/wait_for_graph/ranks.h"
 
 enum { LIST = 160 };
 
@@ -204,8 +205,9 @@ void say_where(const struct diagnosis *diagnosis, struct site_labels *labels, co
 void say_wait_of(const struct diagnosis *diagnosis, const struct wait *wait, char *text, size_t size) {
     int32_t ranks[16];
     char who[LIST];
-    size_t count = wait_targets(diagnosis, wait, ranks, sizeof ranks / sizeof *ranks);
-    size_t possible = count > 0 ? 0 : wait_possible_targets(diagnosis, wait, ranks, sizeof ranks / sizeof *ranks);
+    size_t count = wait_targets(&diagnosis->wait_for_graph, wait, ranks, sizeof ranks / sizeof *ranks);
+    size_t possible =
+        count > 0 ? 0 : wait_possible_targets(&diagnosis->wait_for_graph, wait, ranks, sizeof ranks / sizeof *ranks);
     if (count + possible == 0) {
         snprintf(text, size, "waits");
         return;
@@ -297,7 +299,7 @@ static bool say_not_begun(const struct diagnosis *diagnosis, const struct culpri
     bool untold = diagnosis->standing.kind == STANDING_UNTOLD;
     bool here = culprit->state == CULPRIT_IN_USER_CODE &&
                 diagnosis->wait_for_graph.parties[culprit->party].doing == DOING_USER_CODE;
-    if (!here || !not_begun_find(diagnosis, culprit->party, &held))
+    if (!here || !not_begun_find(&diagnosis->world, culprit->party, &held))
         return false;
     snprintf(text, size, "its GPU %s not begun %.40s #%" PRIu64, untold ? "had" : "has", held.call->name, held.seq);
     phrase_communicator(text, size, held.communicator);
@@ -443,7 +445,7 @@ static void say_absent(const struct diagnosis *diagnosis, const struct culprit *
     size_t most = stalled->communicator->present_count, count;
     int32_t *ranks = calloc(most + 1, sizeof *ranks);
     char who[LIST] = "others";
-    count = ranks ? stalled_waiting(diagnosis, stalled, ranks, most) : 0;
+    count = ranks ? stalled_waiting(&diagnosis->wait_for_graph, stalled, ranks, most) : 0;
     if (count > 0)
         say_ranks(who, sizeof who, ranks, count);
     free(ranks);

@@ -10,6 +10,7 @@
 #include "analyzer/base/grow.h"
 #include "analyzer/findings/diagnosis_phrases.h"
 #include "analyzer/findings/words.h"
+#include "analyzer/wait_for_graph/ranks.h"
 
 enum {
     LIST = 160,
@@ -267,13 +268,13 @@ static void say_stalled(struct diagnosis_text *told, struct diagnosis *diagnosis
         told->no_memory = true;
         return;
     }
-    size_t count = stalled_waiting(diagnosis, stalled, ranks, most);
+    size_t count = stalled_waiting(&diagnosis->wait_for_graph, stalled, ranks, most);
     say_ranks(who, sizeof who, ranks, count);
     bool one = count == 1;
     what[0] = '\0';
     phrase_stalled(what, sizeof what, stalled);
     phrase(what, sizeof what, ": %s %s", who, one ? "waits" : "wait");
-    count = stalled_ranks(diagnosis, stalled, true, ranks, most);
+    count = stalled_ranks(&diagnosis->wait_for_graph, stalled, true, ranks, most);
     if (count > 0) {
         say_missing(told, diagnosis, stalled, what, ranks, count);
     } else if (stalled->missing > 0) {

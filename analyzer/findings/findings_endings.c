@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/diagnose/slots.h"
 #include "analyzer/findings/words.h"
 #include "analyzer/load/replays.h"
 #include "analyzer/load/rows.h"
+#include "analyzer/wait_for_graph/slots.h"
 
 enum { LIST_TEXT = 160, SENTENCE = 512 };
 

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/diagnose/moments.h"
+#include "analyzer/wait_for_graph/moments.h"
+#include "analyzer/wait_for_graph/ranks.h"
 
 const char *live_state_name(enum live_state state) {
     static const char *const names[] = {"computing",  "waiting",  "polling",      "in_call", "starting",
@@ -109,7 +110,7 @@ static void set_wait(struct live_row *row, const struct diagnosis *waits, const 
         row->comm = wait->communicator->uid;
         name_communicator(row->comm_name, wait->communicator);
     }
-    row->waits_for_count = wait_targets(waits, wait, row->waits_for, LIVE_TARGETS_MOST);
+    row->waits_for_count = wait_targets(&waits->wait_for_graph, wait, row->waits_for, LIVE_TARGETS_MOST);
 }
 
 static void set_doing(struct live_row *row, const struct diagnosis *waits, uint32_t p,

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "analyzer/base/hash.h"
-#include "analyzer/diagnose/moments.h"
-#include "analyzer/diagnose/slots.h"
 #include "analyzer/load/rows.h"
+#include "analyzer/wait_for_graph/moments.h"
+#include "analyzer/wait_for_graph/slots.h"
 
 /* Where a dump begins to be read anew its place in the job may be another one. */
 static uint64_t process_number(const struct dump *dump) {

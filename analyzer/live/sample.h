@@ -9,7 +9,7 @@
 #ifndef COMMTAP_LIVE_SAMPLE_H
 #define COMMTAP_LIVE_SAMPLE_H
 
-#include "analyzer/diagnose/world.h"
+#include "analyzer/wait_for_graph/world.h"
 
 enum { LIVE_DEVICES_MAX = 16 };
 

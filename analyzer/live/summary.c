@@ -4,7 +4,7 @@
  */
 #include "analyzer/live/summary.h"
 
-#include "analyzer/diagnose/moments.h"
+#include "analyzer/wait_for_graph/moments.h"
 
 size_t live_moving(const struct live_sample *now, int32_t *ranks) {
     size_t count = 0;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "analyzer/render/escape.h"
+#include "analyzer/wait_for_graph/ranks.h"
 
 static json_t *text_or_null(const char *text) {
     return text && text[0] ? escape_json(text) : json_null();
@@ -34,7 +35,8 @@ static json_t *collective_of(const struct wait_for_graph *waits, const struct wa
 static json_t *targets_of(const struct diagnosis *diagnosis, const struct wait *wait, const json_t *collective) {
     int32_t ranks[STANDSTILL_TARGETS_MOST];
     json_t *array = json_array();
-    size_t count = json_is_null(collective) ? wait_targets(diagnosis, wait, ranks, STANDSTILL_TARGETS_MOST) : 0;
+    size_t count =
+        json_is_null(collective) ? wait_targets(&diagnosis->wait_for_graph, wait, ranks, STANDSTILL_TARGETS_MOST) : 0;
     for (size_t i = 0; array && i < count; i++)
         json_array_append_new(array, json_integer(ranks[i]));
     return array;

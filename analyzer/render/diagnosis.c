@@ -12,6 +12,7 @@
 #include "analyzer/render/escape.h"
 #include "analyzer/render/table.h"
 #include "analyzer/render/wrapped_text.h"
+#include "analyzer/wait_for_graph/ranks.h"
 
 enum { TARGETS_SHOWN = 64 };
 
@@ -44,7 +45,7 @@ static json_t *members_to_json(struct diagnosis *diagnosis, const struct stalled
     int32_t *ranks = malloc(most * sizeof *ranks);
     if (!ranks)
         return NULL;
-    json_t *array = ranks_to_json(ranks, stalled_ranks(diagnosis, stalled, missing, ranks, most));
+    json_t *array = ranks_to_json(ranks, stalled_ranks(&diagnosis->wait_for_graph, stalled, missing, ranks, most));
     free(ranks);
     return array;
 }
@@ -66,7 +67,7 @@ static json_t *collectives_to_json(struct diagnosis *diagnosis) {
 
 static json_t *wait_to_json(const struct diagnosis *diagnosis, const struct wait *wait) {
     int32_t ranks[TARGETS_SHOWN];
-    size_t count = wait_targets(diagnosis, wait, ranks, TARGETS_SHOWN);
+    size_t count = wait_targets(&diagnosis->wait_for_graph, wait, ranks, TARGETS_SHOWN);
     bool tagged = !wait->collective && wait->tag != TAG_NONE && wait->tag != TAG_ANY && wait->peer != PEER_NONE;
     return json_pack("{s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "rank", party_rank(diagnosis, wait->party), "waits_for",
                      ranks_to_json(ranks, count), "op", escape_json(wait->call->name), "replayed", (int)wait->replayed,
@@ -229,7 +230,7 @@ void diagnosis_print(FILE *stream, const struct diagnosis *diagnosis, const stru
 
 static void print_wait(FILE *stream, const struct diagnosis *diagnosis, const struct wait *wait) {
     int32_t ranks[TARGETS_SHOWN];
-    size_t count = wait_targets(diagnosis, wait, ranks, TARGETS_SHOWN);
+    size_t count = wait_targets(&diagnosis->wait_for_graph, wait, ranks, TARGETS_SHOWN);
     fprintf(stream, "  rank %" PRId32 ": ", diagnosis->world.parties[wait->party].rank);
     escape_text(stream, wait->call->name);
     if (wait->communicator) {

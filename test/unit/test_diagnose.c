@@ -15,6 +15,7 @@
 
 #include "analyzer/base/and_or_graph.h"
 #include "analyzer/findings/diagnosis_text.h"
+#include "analyzer/wait_for_graph/ranks.h"
 #include "test/scenes/hang.h"
 #include "test/scenes/scene.h"
 
@@ -455,7 +456,7 @@ static void assert_missing(struct hand *hand, size_t which, const char *expected
     struct diagnosis *diagnosis = &hand->judged.diagnosis;
     int32_t ranks[4];
     char text[16] = "";
-    size_t count = stalled_ranks(diagnosis, &diagnosis->wait_for_graph.stalled[which], true, ranks, 4);
+    size_t count = stalled_ranks(&diagnosis->wait_for_graph, &diagnosis->wait_for_graph.stalled[which], true, ranks, 4);
     for (size_t i = 0; i < count; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "%d ", ranks[i]);
     assert_string_equal(text, expected);

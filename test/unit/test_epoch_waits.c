@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "analyzer/diagnose/diagnose.h"
+#include "analyzer/wait_for_graph/ranks.h"
 #include "test/support/dump_builder.h"
 
 enum { RANKS = 5, POST = 440, START = 438, COMPLETE = 439, WAIT = 441, TEST = 442, WINDOW = 1, NOW = 9000000 };
@@ -151,7 +152,7 @@ static void assert_waits_for(const struct scene *scene, uint32_t rank, const cha
     char found[RANKS + 1] = "";
     assert_int_equal(state->wait_count, 1);
     const struct wait *wait = &scene->diagnosis.wait_for_graph.items[state->first_wait];
-    size_t targets = wait_targets(&scene->diagnosis, wait, ranks, RANKS);
+    size_t targets = wait_targets(&scene->diagnosis.wait_for_graph, wait, ranks, RANKS);
     for (size_t i = 0; i < targets; i++)
         found[i] = (char)('0' + ranks[i]);
     assert_string_equal(found, expected);

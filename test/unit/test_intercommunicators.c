@@ -12,11 +12,12 @@
 
 #include <cmocka.h>
 
-#include "analyzer/match/match.h"
-#include "analyzer/waits/waits.h"
 #include "analyzer/diagnose/diagnose.h"
 #include "analyzer/dumps/set.h"
 #include "analyzer/load/dump.h"
+#include "analyzer/match/match.h"
+#include "analyzer/wait_for_graph/ranks.h"
+#include "analyzer/waits/waits.h"
 #include "test/unit/job_builder.h"
 
 /* Ranks 0 and 1 are one group, ranks 2 to 4 the other; in it they are numbered from 0. */
@@ -254,7 +255,8 @@ static unsigned blamed(enum verdict expected, unsigned *missing) {
     *missing = 0;
     for (size_t i = 0; i < diagnosis.wait_for_graph.stalled_count; i++) {
         int32_t list[RANKS];
-        size_t count = stalled_ranks(&diagnosis, &diagnosis.wait_for_graph.stalled[i], true, list, RANKS);
+        size_t count =
+            stalled_ranks(&diagnosis.wait_for_graph, &diagnosis.wait_for_graph.stalled[i], true, list, RANKS);
         for (size_t k = 0; k < count; k++)
             *missing |= 1u << list[k];
     }

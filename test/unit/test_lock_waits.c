@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "analyzer/wait_for_graph/ranks.h"
 #include "test/unit/hung_job.h"
 
 enum { RANKS = 4, WINDOW = 1, LOCK = 430, UNLOCK = 431, LOCK_ALL = 432, UNLOCK_ALL = 433 };
@@ -40,7 +41,7 @@ static void assert_waits_for(struct hung_job *hung, bool settled, const char *ex
     char text[RANKS + 1] = "";
     hung_call(hung, 2, LOCK, 0, WINDOW, 0, TAG_NONE, SEQ_NONE, 1000);
     const struct diagnosis *diagnosis = hung_judge(hung, (struct diagnose_request){.settled = settled});
-    size_t count = wait_targets(diagnosis, &diagnosis->wait_for_graph.items[0], ranks, RANKS);
+    size_t count = wait_targets(&diagnosis->wait_for_graph, &diagnosis->wait_for_graph.items[0], ranks, RANKS);
     for (size_t i = 0; i < count; i++)
         text[i] = (char)('0' + ranks[i]);
     assert_string_equal(text, expected);
@@ -82,7 +83,7 @@ static void who_is_giving_it_back_is_not_waited_for_at_work(void **state) {
         const struct diagnosis *diagnosis = hung_judge(&hung, (struct diagnose_request){.settled = settled});
         const struct wait *wait = &diagnosis->wait_for_graph.items[1];
         assert_int_equal(wait->party, 2);
-        assert_int_equal(wait_targets(diagnosis, wait, ranks, RANKS), settled);
+        assert_int_equal(wait_targets(&diagnosis->wait_for_graph, wait, ranks, RANKS), settled);
         hung_free(&hung);
     }
 }

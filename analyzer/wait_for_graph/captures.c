@@ -2,20 +2,20 @@
  *
  * Replays of CUDA graphs that do not end, since others have not launched theirs.
  * Lives here: whose GPU is in a replay, and who has launched less of what all do there.
- * Must not live here: what was called outside of graphs (wait_for_graph_devices.c).
+ * Must not live here: what was called outside of graphs (devices.c).
  *
  * A replay is on its way from its launch on, whether it is at its communication or at work. So somebody is waited for
  * only where it launched less, and where its GPU is through with all that it launched: then no replay of more can end.
  * That holds for whatever divides the same operations into graphs in another way. Of whoever's counts are not complete,
  * and of members that all have launched as much, nothing follows.
  */
-#include "analyzer/diagnose/wait_for_graph_build.h"
+#include "analyzer/wait_for_graph/graph_build.h"
 
 #include <stdlib.h>
 
-#include "analyzer/diagnose/moments.h"
-#include "analyzer/diagnose/standing.h"
 #include "analyzer/load/rows.h"
+#include "analyzer/wait_for_graph/moments.h"
+#include "analyzer/wait_for_graph/standing_limits.h"
 
 /* How far the graphs of a communicator's members came. */
 struct captured_members {
@@ -104,7 +104,7 @@ static bool stands(const struct builder *b, uint32_t p, const struct captured_pr
     if (!b->known->now)
         return true;
     int64_t now = moment_here(b->world->parties[p].dump, b->known->now);
-    return difference_ns(now, (int64_t)mine->row->launched_ns) > standing_most_ns(b->world, usual_ns(mine));
+    return difference_ns(now, (int64_t)mine->row->launched_ns) > standing_most_ns(b->world, usual_ns(mine), false);
 }
 
 static struct wait *add_replay_wait(struct builder *b, uint32_t p, struct shared_communicator *communicator,

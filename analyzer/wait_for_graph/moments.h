@@ -4,8 +4,8 @@
  * Lives here: one host's moment on another one's clock, the last moment that a dump tells of.
  * Must not live here: what happened then.
  */
-#ifndef COMMTAP_DIAGNOSE_MOMENTS_H
-#define COMMTAP_DIAGNOSE_MOMENTS_H
+#ifndef COMMTAP_WAIT_FOR_GRAPH_MOMENTS_H
+#define COMMTAP_WAIT_FOR_GRAPH_MOMENTS_H
 
 #include "analyzer/load/dump.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/diagnose/beats.h"
+#include "analyzer/wait_for_graph/beats.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,12 +4,12 @@
  * Lives here: which collective, or which messages, a GPU sits in.
  * Must not live here: what lies on streams besides: nobody sees that.
  */
-#include "analyzer/diagnose/wait_for_graph_build.h"
+#include "analyzer/wait_for_graph/graph_build.h"
 
 #include <stdlib.h>
 
-#include "analyzer/diagnose/desync.h"
-#include "analyzer/diagnose/moments.h"
+#include "analyzer/wait_for_graph/moments.h"
+#include "analyzer/wait_for_graph/signatures.h"
 
 enum { ENDED_LOOKED_AT = 8 }; /* collectives of one member: each is looked for in its records */
 

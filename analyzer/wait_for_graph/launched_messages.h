@@ -2,16 +2,16 @@
  *
  * NCCL's sends and receives that were launched on GPUs and have not ended there, and what became of the other halves.
  * Lives here: reading them from records and from how far each communicator's launches came.
- * Must not live here: who waits (wait_for_graph_devices.c), collectives.
+ * Must not live here: who waits (devices.c), collectives.
  *
  * The launches of one communicator run one after the other, on whatever streams they are: the first that has not ended
  * is what its GPU is at there, once it has begun. A group of operations is one launch.
  */
-#ifndef COMMTAP_DIAGNOSE_LAUNCHED_MESSAGES_H
-#define COMMTAP_DIAGNOSE_LAUNCHED_MESSAGES_H
+#ifndef COMMTAP_WAIT_FOR_GRAPH_LAUNCHED_MESSAGES_H
+#define COMMTAP_WAIT_FOR_GRAPH_LAUNCHED_MESSAGES_H
 
 #include "analyzer/base/hash_table.h"
-#include "analyzer/diagnose/world.h"
+#include "analyzer/wait_for_graph/world.h"
 
 /* A send or a receive that has not ended. */
 struct launched_message {

@@ -4,12 +4,12 @@
  * Lives here: putting together what dumps, their beats and the note of `commtap run` tell of ends.
  * Must not live here: whether that is what the job failed of (diagnose.h).
  */
-#ifndef COMMTAP_DIAGNOSE_DEATHS_H
-#define COMMTAP_DIAGNOSE_DEATHS_H
+#ifndef COMMTAP_WAIT_FOR_GRAPH_DEATHS_H
+#define COMMTAP_WAIT_FOR_GRAPH_DEATHS_H
 
-#include "analyzer/diagnose/moments.h"
-#include "analyzer/diagnose/world.h"
 #include "analyzer/job/deaths.h"
+#include "analyzer/wait_for_graph/moments.h"
+#include "analyzer/wait_for_graph/world.h"
 
 /* Exits as close together as this have one cause: launchers that end a job give its processes up to a second before
  * they are killed. */

@@ -4,14 +4,14 @@
  * Lives here: what each process does, its waits put together to the graph.
  * Must not live here: the kinds of waits (wait_for_graph_*.c), verdicts.
  */
-#include "analyzer/diagnose/wait_for_graph_build.h"
+#include "analyzer/wait_for_graph/graph_build.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzer/base/grow.h"
-#include "analyzer/diagnose/deaths.h"
-#include "analyzer/diagnose/slots.h"
+#include "analyzer/wait_for_graph/deaths.h"
+#include "analyzer/wait_for_graph/slots.h"
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 

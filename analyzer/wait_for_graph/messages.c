@@ -4,10 +4,10 @@
  * Lives here: sends, receives and probes, what may be under way or buffered.
  * Must not live here: messages that ended (pending_messages.c), lists of requests.
  */
-#include "analyzer/diagnose/wait_for_graph_build.h"
+#include "analyzer/wait_for_graph/graph_build.h"
 
-#include "analyzer/diagnose/slots.h"
 #include "analyzer/load/rows.h"
+#include "analyzer/wait_for_graph/slots.h"
 
 #define LOOKS_MOST (UINT64_C(1) << 22) /* tables of members gone through to rule out messages under way */
 

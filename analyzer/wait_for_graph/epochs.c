@@ -7,10 +7,10 @@
  * The k-th Post of a rank that names another one belongs to the k-th Start of that one that names the first (MPI 4.1,
  * 12.5.2).
  */
-#include "analyzer/diagnose/wait_for_graph_build.h"
+#include "analyzer/wait_for_graph/graph_build.h"
 
-#include "analyzer/diagnose/slots.h"
 #include "analyzer/load/rows.h"
+#include "analyzer/wait_for_graph/slots.h"
 
 enum {
     RECORDS_LOOKED_AT = 4096, /* newest of a lane, as of messages (pending_messages.c) */

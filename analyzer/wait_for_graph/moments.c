@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/diagnose/moments.h"
+#include "analyzer/wait_for_graph/moments.h"
 
 #include <string.h>
 

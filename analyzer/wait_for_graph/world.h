@@ -4,11 +4,11 @@
  * Lives here: joining communicators by uid, members as processes, how far each member came.
  * Must not live here: who waits for whom.
  */
-#ifndef COMMTAP_DIAGNOSE_WORLD_H
-#define COMMTAP_DIAGNOSE_WORLD_H
+#ifndef COMMTAP_WAIT_FOR_GRAPH_WORLD_H
+#define COMMTAP_WAIT_FOR_GRAPH_WORLD_H
 
-#include "analyzer/job/job.h"
 #include "analyzer/dumps/process_state.h"
+#include "analyzer/job/job.h"
 
 #define NOBODY UINT32_MAX
 

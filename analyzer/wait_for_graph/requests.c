@@ -2,13 +2,13 @@
  *
  * Requests that are waited for, in a Wait or by asking again and again.
  * Lives here: which pending operations a Wait is about, and what of them it needs; when polling is waiting.
- * Must not live here: the operations themselves (wait_for_graph_messages.c, wait_for_graph_collectives.c).
+ * Must not live here: the operations themselves (messages.c, collectives.c).
  */
-#include "analyzer/diagnose/wait_for_graph_build.h"
+#include "analyzer/wait_for_graph/graph_build.h"
 
-#include "analyzer/diagnose/slots.h"
-#include "analyzer/diagnose/standing.h"
 #include "analyzer/load/rows.h"
+#include "analyzer/wait_for_graph/slots.h"
+#include "analyzer/wait_for_graph/standing_limits.h"
 
 static struct operation pending_operation(const struct dump *dump, uint32_t party, const struct pending *p) {
     return (struct operation){.party = party,
@@ -220,7 +220,7 @@ static bool polls_are_waiting(const struct builder *b, uint32_t party, const str
     uint64_t length = end - last->began, away = end > last->polls.t1 ? end - last->polls.t1 : 0;
     if (last->own_ticks + away >= length / OWN_WORK_BELOW)
         return false;
-    int64_t most = last->usual_ns < 0 ? STANDING_UNLIKE_NS : standing_most_ns(b->world, last->usual_ns);
+    int64_t most = last->usual_ns < 0 ? STANDING_UNLIKE_NS : standing_most_ns(b->world, last->usual_ns, false);
     return b->known->settled || dump_duration_ns(dump, length) > most;
 }
 

@@ -5,8 +5,8 @@
  * Must not live here: messages, GPU work, verdicts.
  */
 #include "analyzer/base/grow.h"
-#include "analyzer/diagnose/wait_for_graph_build.h"
 #include "analyzer/load/rows.h"
+#include "analyzer/wait_for_graph/graph_build.h"
 
 #include <stdlib.h>
 

@@ -3,13 +3,13 @@
  * Lives here: the index, looking into rings and counts.
  * Must not live here: who waits.
  */
-#include "analyzer/diagnose/pending_messages.h"
+#include "analyzer/wait_for_graph/pending_messages.h"
 
 #include <stdlib.h>
 
 #include "analyzer/base/grow.h"
-#include "analyzer/diagnose/moments.h"
 #include "analyzer/load/rows.h"
+#include "analyzer/wait_for_graph/moments.h"
 
 enum {
     RECORDS_LOOKED_AT = 4096, /* newest of a ring */

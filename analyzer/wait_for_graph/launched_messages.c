@@ -3,14 +3,14 @@
  * Lives here: what has been launched and not ended, by `op` (format.h, struct progress).
  * Must not live here: who waits.
  */
-#include "analyzer/diagnose/launched_messages.h"
+#include "analyzer/wait_for_graph/launched_messages.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzer/base/grow.h"
-#include "analyzer/diagnose/pending_messages.h"
-#include "analyzer/diagnose/slots.h"
+#include "analyzer/wait_for_graph/pending_messages.h"
+#include "analyzer/wait_for_graph/slots.h"
 
 #define ROWS_LOOKED_AT_MOST (UINT64_C(1) << 27) /* of tables, for messages that are not on record: about a second */
 

@@ -4,8 +4,8 @@
  * Lives here: reading slots, which calls can block and which only ask.
  * Must not live here: what they wait for.
  */
-#ifndef COMMTAP_DIAGNOSE_SLOTS_H
-#define COMMTAP_DIAGNOSE_SLOTS_H
+#ifndef COMMTAP_WAIT_FOR_GRAPH_SLOTS_H
+#define COMMTAP_WAIT_FOR_GRAPH_SLOTS_H
 
 #include "analyzer/load/dump.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/diagnose/deaths.h"
+#include "analyzer/wait_for_graph/deaths.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/diagnose/beats.h"
-#include "analyzer/diagnose/slots.h"
 #include "analyzer/dumps/lifetime.h"
+#include "analyzer/wait_for_graph/beats.h"
+#include "analyzer/wait_for_graph/slots.h"
 
 /* ---- what dumps tell ------------------------------------------------------------------------- */
 

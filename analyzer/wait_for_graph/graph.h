@@ -7,12 +7,12 @@
  * A wait is only what must happen before the process can go on: where a message may have arrived already, or a send
  * may have been buffered, there is none. So whoever is left unreleased cannot go on; some who cannot may be released.
  */
-#ifndef COMMTAP_DIAGNOSE_WAIT_FOR_GRAPH_H
-#define COMMTAP_DIAGNOSE_WAIT_FOR_GRAPH_H
+#ifndef COMMTAP_WAIT_FOR_GRAPH_GRAPH_H
+#define COMMTAP_WAIT_FOR_GRAPH_GRAPH_H
 
 #include "analyzer/base/and_or_graph.h"
-#include "analyzer/diagnose/deaths.h"
-#include "analyzer/diagnose/world.h"
+#include "analyzer/wait_for_graph/deaths.h"
+#include "analyzer/wait_for_graph/world.h"
 
 /* A send of at least this many bytes is never buffered by any MPI: it ends only when it was received. */
 #define NEVER_BUFFERED (UINT64_C(256) << 10)

@@ -3,9 +3,9 @@
  * Lives here: joining by uid, expanding members.
  * Must not live here: who waits for whom.
  */
-#include "analyzer/diagnose/world.h"
 #include "analyzer/job/crowding.h"
 #include "analyzer/load/rows.h"
+#include "analyzer/wait_for_graph/world.h"
 
 #include <stdlib.h>
 #include <string.h>

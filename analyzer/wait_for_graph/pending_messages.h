@@ -5,10 +5,10 @@
  * that have.
  * Must not live here: who waits.
  */
-#ifndef COMMTAP_DIAGNOSE_PENDING_MESSAGES_H
-#define COMMTAP_DIAGNOSE_PENDING_MESSAGES_H
+#ifndef COMMTAP_WAIT_FOR_GRAPH_PENDING_MESSAGES_H
+#define COMMTAP_WAIT_FOR_GRAPH_PENDING_MESSAGES_H
 
-#include "analyzer/diagnose/world.h"
+#include "analyzer/wait_for_graph/world.h"
 
 /* A send or receive that is in flight or pending. */
 struct pending_message {

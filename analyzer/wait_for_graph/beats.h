@@ -3,10 +3,10 @@
  * Until when the processes of a job lived, as two of each node noted it while they did (format.h, struct beat_row).
  * Lives here: whose rows are about whom. Must not live here: what follows for a hang (standing.h, deaths.h).
  */
-#ifndef COMMTAP_DIAGNOSE_BEATS_H
-#define COMMTAP_DIAGNOSE_BEATS_H
+#ifndef COMMTAP_WAIT_FOR_GRAPH_BEATS_H
+#define COMMTAP_WAIT_FOR_GRAPH_BEATS_H
 
-#include "analyzer/diagnose/world.h"
+#include "analyzer/wait_for_graph/world.h"
 
 /* Fills `seen_ns` and `gone_ns` of the world's parties. Returns false when memory is short. */
 bool beats_take_in(struct world *world);

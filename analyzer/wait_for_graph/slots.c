@@ -3,7 +3,7 @@
  * Lives here: reading slots, kinds of calls.
  * Must not live here: what they wait for.
  */
-#include "analyzer/diagnose/slots.h"
+#include "analyzer/wait_for_graph/slots.h"
 
 #include <string.h>
 

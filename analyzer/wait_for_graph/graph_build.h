@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the makers of the graph of waits share. Private to wait_for_graph*.c: one file per kind of wait.
- * Lives here: the state of the building. Must not live here: anything for others (wait_for_graph.h).
+ * What the makers of the graph of waits share. Private to this folder: one file per kind of wait.
+ * Lives here: the state of the building. Must not live here: anything for others (graph.h).
  */
-#ifndef COMMTAP_DIAGNOSE_WAIT_FOR_GRAPH_BUILD_H
-#define COMMTAP_DIAGNOSE_WAIT_FOR_GRAPH_BUILD_H
+#ifndef COMMTAP_WAIT_FOR_GRAPH_GRAPH_BUILD_H
+#define COMMTAP_WAIT_FOR_GRAPH_GRAPH_BUILD_H
 
-#include "analyzer/diagnose/wait_for_graph.h"
 #include "analyzer/base/hash_table.h"
-#include "analyzer/diagnose/launched_messages.h"
-#include "analyzer/diagnose/pending_messages.h"
+#include "analyzer/wait_for_graph/graph.h"
+#include "analyzer/wait_for_graph/launched_messages.h"
+#include "analyzer/wait_for_graph/pending_messages.h"
 
 struct reach;
 struct captured_members;
@@ -47,7 +47,7 @@ struct wait *add_wait(struct builder *b, uint32_t party);
 
 /* The following return the node that stands for what is waited for; free_node where it may be there already. */
 
-/* ---- collectives (wait_for_graph_collectives.c) */
+/* ---- collectives (collectives.c) */
 uint32_t wait_in_collective(struct builder *b, const struct operation *o);
 /* The collective that somebody waits in, made when he is the first; `o`: his operation, NULL on a device. NULL when
  * memory is short. */
@@ -57,7 +57,7 @@ struct stalled *find_stalled(struct builder *b, struct shared_communicator *comm
 struct stalled *find_stalled_replay(struct builder *b, struct shared_communicator *communicator, uint32_t seq,
                                     const struct call_name *call);
 
-/* ---- messages (wait_for_graph_messages.c) */
+/* ---- messages (messages.c) */
 /* Indexes what a process has posted. */
 void note_messages(struct builder *b, uint32_t party);
 uint32_t wait_for_message(struct builder *b, const struct operation *o);
@@ -68,24 +68,24 @@ uint32_t wait_for_any_member(struct builder *b, uint32_t party, uint32_t local);
 uint32_t wait_for_operation(struct builder *b, const struct operation *o);
 bool may_be_buffered(const struct operation *o);
 
-/* ---- requests (wait_for_graph_requests.c) */
+/* ---- requests (requests.c) */
 /* A Wait of any kind. `slot` is its slot; fills in what `wait` is about. */
 uint32_t wait_for_requests(struct builder *b, uint32_t party, const struct in_flight *slot, struct wait *wait);
 
 /* Any of the operations that are pending: of a Test nobody tells which it is about. */
 uint32_t wait_for_any_request(struct builder *b, uint32_t party, struct wait *wait);
 
-/* ---- epochs of one-sided communication (wait_for_graph_epochs.c) */
+/* ---- epochs of one-sided communication (epochs.c) */
 /* A call that begins or ends one among groups; `call` is the slot's. */
 uint32_t wait_in_epoch(struct builder *b, uint32_t party, const struct in_flight *slot, const struct call_name *call);
 /* A lock on one rank's part of a window. */
 uint32_t wait_for_lock(struct builder *b, uint32_t party, const struct in_flight *slot, struct wait *wait);
 
-/* ---- polls (wait_for_graph_requests.c) */
+/* ---- polls (requests.c) */
 /* A process that did nothing but ask in vain between two looks waits, too. */
 void add_poll_wait(struct builder *b, uint32_t party);
 
-/* ---- GPU work (wait_for_graph_devices.c) */
+/* ---- GPU work (devices.c) */
 /* Processes in their own code whose GPU sits in a collective: the host as a rule waits for the GPU. */
 void add_device_waits(struct builder *b, uint32_t party);
 /* ... or in messages; or those in the call that launches them. */
@@ -95,7 +95,7 @@ void add_launched_waits(struct builder *b, uint32_t party);
 bool is_outdated(struct builder *b, uint32_t p);
 void free_reach(struct builder *b);
 
-/* ---- replays of graphs (wait_for_graph_captures.c) */
+/* ---- replays of graphs (captures.c) */
 /* Processes in their own code whose GPU sits in a graph that others have not launched. */
 void add_captured_waits(struct builder *b, uint32_t party);
 void free_captured(struct builder *b);
