@@ -72,6 +72,10 @@ class Clocks:
         return 1 - duration(self.kind, self.fault, mended, 1) / with_fault if with_fault > 0 else 0.0
 
     @property
+    def wall_seconds(self):
+        return max(total["wall_seconds"] for total in self.totals)
+
+    @property
     def loop_seconds(self):
         """What all computation takes in the order in which ranks need each other: no start, no communication."""
         return duration(self.kind, self.fault, self.computed, 1) * 1e-6

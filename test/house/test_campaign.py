@@ -138,9 +138,20 @@ def write_clocks(folder, works, victims, planned=10, kind="train", late=0.0):
     folder.mkdir()
     for rank, (base, extra) in enumerate(works):
         total = {"kind": kind, "fault": "slow2", "victims": victims, "ranks": len(works), "rank": rank,
-                 "planned_seconds": planned, "work_seconds": base + extra, "late_seconds": late * (rank in victims)}
+                 "planned_seconds": planned, "work_seconds": base + extra, "late_seconds": late * (rank in victims),
+                 "wall_seconds": 1e-6 * (base + extra)}
         (folder / str(rank)).write_text(f"{json.dumps(total)}\n0 1.0 {base} {extra}\n")
     return truth.Clocks(folder)
+
+
+def test_jobs_run_without_their_fault_tell_what_mending_gives(tmp_path, monkeypatch):
+    bench, folders = campaign.Bench(tmp_path, tmp_path, 1), (tmp_path / str(number) for number in range(100))
+
+    def run(command, _):
+        return write_clocks(next(folders), [(10, 0), (10, 0 if "mended" in command else 5), (12, 0)], [1])
+    monkeypatch.setattr(bench, "run", run)
+    job = {"kind": "train", "seed": 1, "fault": "slow2", "mpi": "mpich", "ranks": 3, "crowd": "one per core"}
+    assert bench.mend(job) == [1.25] * campaign.PAIRS_OF_RUNS
 
 
 def test_clocks_tell_cost_and_disturbance(tmp_path):
