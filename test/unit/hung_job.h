@@ -27,9 +27,23 @@ struct hung_job {
 /* Ranks that run their own code, with the world as communicator 0 and one thread each. Freed by hung_free. */
 void hung_make(struct hung_job *hung, unsigned ranks);
 
+/* The same of processes that live, so many of them in worlds of `size`, generation after generation. Their rings hold
+ * so many records. */
+void hung_make_worlds(struct hung_job *hung, unsigned ranks, unsigned size, uint32_t records);
+/* ... in one world, with small rings. */
+void hung_make_living(struct hung_job *hung, unsigned ranks);
+
 /* Puts a rank into a call on communicator `comm`, entered at `enter`. */
 struct in_flight *hung_call(struct hung_job *hung, unsigned rank, uint16_t call, uint32_t flags, uint32_t comm,
                             int32_t peer, int32_t tag, uint32_t seq, uint64_t enter);
+
+/* The same on the world, and on none where it waits for requests; when it was entered is not known. */
+void hung_enter(struct hung_job *hung, unsigned rank, uint16_t call, uint32_t flags, int32_t peer, int32_t tag,
+                uint32_t seq);
+
+/* A request of the rank, posted as operation `op` with tag 1. */
+struct pending *hung_pending(struct hung_job *hung, unsigned rank, uint16_t call, uint16_t flag, int32_t peer,
+                             uint32_t op, uint32_t seq);
 
 /* Says how many collectives of a communicator a rank has begun and ended. */
 void hung_progress(struct hung_job *hung, unsigned rank, uint32_t comm, uint64_t begun, uint64_t ended);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Receives from any source that nobody sends to, in made-up dumps: who is to blame.
- * Must not live here: circles of messages between two (test_diagnose.c), real jobs (test/e2e/test_diagnose.py).
+ * Must not live here: circles of messages between two (test_hung_jobs.c), real jobs (test/e2e/test_diagnose.py).
  */
 #include <setjmp.h>
 #include <stdarg.h>

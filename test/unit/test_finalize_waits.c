@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Who comes late to MPI_Finalize: from the headers of a few ranks.
- * Must not live here: the sentence (test/e2e/test_said.py), ranks that never come (test_diagnose.c).
+ * Must not live here: the sentence (test/e2e/test_said.py), ranks that never come (test_hung_jobs.c).
  */
 #include <setjmp.h>
 #include <stdarg.h>

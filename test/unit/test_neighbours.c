@@ -2,7 +2,7 @@
  *
  * Neighbourhood collectives: from whom each member takes, as its dump says, and whom it waited for.
  * Lives here: small worlds with round numbers, definitions that say nothing or what cannot be.
- * Must not live here: those of a hung job (test_diagnose.c), real jobs (test/e2e/test_rounds.py).
+ * Must not live here: those of a hung job (test_hung_jobs.c), real jobs (test/e2e/test_rounds.py).
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Circles of waits in which somebody left out a collective, in made-up dumps: exactly who is to blame.
- * Must not live here: other circles (test_diagnose.c), real jobs (test/e2e/test_diagnose.py).
+ * Must not live here: other circles (test_hung_jobs.c), real jobs (test/e2e/test_diagnose.py).
  */
 #include <setjmp.h>
 #include <stdarg.h>
