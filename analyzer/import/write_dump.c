@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A rank of a trace as a dump file.
- * Lives here: the layout, the aggregates (all operations are counted), the ring (all events are kept).
- * Must not live here: trace formats.
+ * Lives here: the layout, the ring (all events are kept).
+ * Must not live here: trace formats, tables of what all operations add up to (aggregates.h).
  */
 #include "analyzer/base/output_mode.h"
+#include "analyzer/import/aggregates.h"
 #include "analyzer/import/formats.h"
 #include "analyzer/import/write_dump.h"
 #include "analyzer/import/write_stacks.h"
@@ -38,7 +39,7 @@ struct plan {
     int64_t base_ns, from_ns, to_ns; /* of the whole trace; ticks count from base_ns */
     int64_t begin_ns, end_ns;        /* the first and the newest moment that are on record of the rank */
     uint64_t run;
-    uint32_t ring_records, rows, site_rows, peer_rows, definition_bytes;
+    uint32_t ring_records, definition_bytes;
     struct written_stacks *stacks;
     const uint32_t *history_first; /* histories_begin */
     const uint64_t *open_from; /* per communicator: the first collective that has not ended on some rank; none: behind
@@ -85,7 +86,8 @@ enum {
     PARTS
 };
 
-static void list_parts(const struct plan *plan, struct planned_section parts[PARTS]) {
+static void list_parts(const struct plan *plan, const struct aggregates *aggregates,
+                       struct planned_section parts[PARTS]) {
     uint32_t communicators = (uint32_t)plan->trace->communicator_count;
     parts[PART_CALLS] =
         (struct planned_section){SECTION_CALLS, (uint32_t)plan->trace->call_count, sizeof(struct call_name)};
@@ -96,17 +98,18 @@ static void list_parts(const struct plan *plan, struct planned_section parts[PAR
     parts[PART_DEFINITIONS] = (struct planned_section){SECTION_DEFINITIONS, plan->definition_bytes, 1};
     parts[PART_LANES] = (struct planned_section){SECTION_LANES, 1, sizeof(struct lane_state)};
     parts[PART_RING] = (struct planned_section){SECTION_RING, plan->ring_records, sizeof(struct record)};
-    parts[PART_OPERATIONS] = (struct planned_section){SECTION_OPERATIONS, plan->rows, sizeof(struct operation_row)};
-    parts[PART_SITES] = (struct planned_section){SECTION_SITES, plan->site_rows, sizeof(struct site_row)};
-    parts[PART_PEERS] = (struct planned_section){SECTION_PEERS, plan->peer_rows, sizeof(struct peer_row)};
+    parts[PART_OPERATIONS] =
+        (struct planned_section){SECTION_OPERATIONS, aggregates->rows, sizeof(struct operation_row)};
+    parts[PART_SITES] = (struct planned_section){SECTION_SITES, aggregates->site_rows, sizeof(struct site_row)};
+    parts[PART_PEERS] = (struct planned_section){SECTION_PEERS, aggregates->peer_rows, sizeof(struct peer_row)};
     parts[PART_DEVICES] = (struct planned_section){SECTION_DEVICES, 1, sizeof(struct device_state)};
     parts[PART_DEVICE_ANCHORS] =
         (struct planned_section){SECTION_DEVICE_ANCHORS, ANCHORS, sizeof(struct device_anchor)};
 }
 
-static bool lay_out(struct dump_image *image, const struct plan *plan) {
+static bool lay_out(struct dump_image *image, const struct plan *plan, const struct aggregates *aggregates) {
     struct planned_section parts[PARTS];
-    list_parts(plan, parts);
+    list_parts(plan, aggregates, parts);
     image->bytes = SECTION_ALIGN;
     for (size_t i = 0; i < PARTS; i++)
         image->bytes += align_up((size_t)parts[i].count * parts[i].item_bytes, SECTION_ALIGN);
@@ -531,140 +534,6 @@ static void put_records(const struct dump_image *image, const struct plan *plan)
         put_sample(image, plan, &plan->samples[sample]);
 }
 
-/* ---- aggregates ------------------------------------------------------------------------------ */
-
-static void count_time(struct operation_row *row, uint64_t ticks) {
-    uint32_t bucket = 0;
-    row->time_total += ticks;
-    row->time_min = ticks < row->time_min ? ticks : row->time_min;
-    row->time_max = ticks > row->time_max ? ticks : row->time_max;
-    if (ticks >> HISTOGRAM_FIRST) {
-        uint32_t octave = 63u - (uint32_t)__builtin_clzll(ticks);
-        bucket = 4 * (octave - HISTOGRAM_FIRST) + (uint32_t)(ticks >> (octave - 2) & 3);
-    }
-    row->histogram[bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1]++;
-}
-
-static int compare_calls(const struct trace_event *left, const struct trace_event *right) {
-    if (left->call != right->call)
-        return left->call < right->call ? -1 : 1;
-    return (left->communicator > right->communicator) - (left->communicator < right->communicator);
-}
-
-/* Events of one row follow each other in this order. */
-static int compare_rows(const void *a, const void *b) {
-    const struct trace_event *left = *(const struct trace_event *const *)a;
-    const struct trace_event *right = *(const struct trace_event *const *)b;
-    int order = compare_calls(left, right);
-    return order ? order : (left->bytes > right->bytes) - (left->bytes < right->bytes);
-}
-
-static int compare_peers(const void *a, const void *b) {
-    const struct trace_event *left = *(const struct trace_event *const *)a;
-    const struct trace_event *right = *(const struct trace_event *const *)b;
-    int order = compare_calls(left, right);
-    return order ? order : (left->peer > right->peer) - (left->peer < right->peer);
-}
-
-static int compare_sites(const void *a, const void *b) {
-    const struct trace_event *left = *(const struct trace_event *const *)a;
-    const struct trace_event *right = *(const struct trace_event *const *)b;
-    int order = compare_calls(left, right);
-    return order ? order : (left->stack > right->stack) - (left->stack < right->stack);
-}
-
-static bool is_message(const struct plan *plan, const struct trace_event *event) {
-    enum call_class class = plan->trace->calls[event->call].call_class;
-    return class == CLASS_SEND || class == CLASS_RECV;
-}
-
-static void add_to_row(struct operation_row *row, const struct plan *plan, const struct trace_event *event,
-                       bool device) {
-    row->version = 2;
-    row->call = (uint16_t)(event->call + 1);
-    row->source = device ? SOURCE_GPU_EVENT : plan->trace->device ? SOURCE_HOST : SOURCE_INFERRED;
-    row->peer_class = is_message(plan, event) ? PEER_CLASS_RANK : PEER_CLASS_NONE;
-    row->comm_epoch = event->communicator;
-    row->bytes = event->bytes;
-    if (row->count++ == 0)
-        row->time_min = UINT64_MAX;
-    row->bytes_total += event->bytes == BYTES_UNKNOWN ? 0 : event->bytes;
-    bool enqueued = plan->trace->device && !device;
-    if (enqueued && event->returned_ns == event->posted_ns)
-        row->untimed++;
-    else
-        count_time(row,
-                   (uint64_t)(enqueued ? event->returned_ns - event->posted_ns : event->leave_ns - event->enter_ns));
-}
-
-static void fill_operations(const struct dump_image *image, const struct plan *plan, const struct trace_event **sorted,
-                            size_t operations) {
-    struct operation_row *row = contents(image, PART_OPERATIONS);
-    row--;
-    for (int pass = 0; pass < 1 + plan->trace->device; pass++) {
-        const struct trace_event *before = NULL;
-        for (size_t i = 0; i < operations; i++) {
-            if (pass == 1 && !sorted[i]->timed)
-                continue;
-            row += !before || compare_rows(&before, &sorted[i]) != 0;
-            before = sorted[i];
-            add_to_row(row, plan, sorted[i], pass == 1);
-        }
-    }
-}
-
-/* Time inside the call, as the operations' rows of the host have it. */
-static void fill_sites(const struct dump_image *image, const struct plan *plan, const struct trace_event **sorted,
-                       size_t operations) {
-    struct site_row *row = (struct site_row *)contents(image, PART_SITES) - 1;
-    for (size_t i = 0; i < operations; i++) {
-        const struct trace_event *event = sorted[i];
-        uint64_t ticks =
-            (uint64_t)(plan->trace->device ? event->returned_ns - event->posted_ns : event->leave_ns - event->enter_ns);
-        if (i == 0 || compare_sites(&sorted[i - 1], &event) != 0)
-            *++row = (struct site_row){.version = 2,
-                                       .stack = event->stack,
-                                       .comm_epoch = event->communicator,
-                                       .call = (uint16_t)(event->call + 1)};
-        row->bytes_total += event->bytes == BYTES_UNKNOWN ? 0 : event->bytes;
-        row->count++;
-        row->time_max = ticks > row->time_max ? ticks : row->time_max;
-        row->time_total += ticks;
-    }
-}
-
-static void fill_peers(const struct dump_image *image, const struct plan *plan, const struct trace_event **sorted,
-                       size_t operations) {
-    struct peer_row *row = contents(image, PART_PEERS);
-    row--;
-    const struct trace_event *before = NULL;
-    for (size_t i = 0; i < operations; i++) {
-        const struct trace_event *event = sorted[i];
-        if (!is_message(plan, event))
-            continue;
-        row += !before || compare_peers(&before, &event) != 0;
-        before = event;
-        uint64_t ticks = event->timed ? (uint64_t)(event->leave_ns - event->enter_ns) : 0;
-        row->version = 2;
-        row->comm_epoch = event->communicator;
-        row->peer = event->peer;
-        row->call = (uint16_t)(event->call + 1);
-        row->direction = flags_of(plan, event);
-        row->count++;
-        row->bytes_total += event->bytes == BYTES_UNKNOWN ? 0 : event->bytes;
-        row->time_total += ticks;
-        row->time_max = ticks > row->time_max ? ticks : row->time_max;
-    }
-}
-
-static uint32_t count_distinct(const struct trace_event **sorted, size_t count,
-                               int (*compare)(const void *, const void *)) {
-    uint32_t distinct = 0;
-    for (size_t i = 0; i < count; i++)
-        distinct += i == 0 || compare(&sorted[i - 1], &sorted[i]) != 0;
-    return distinct;
-}
-
 /* ---- one file -------------------------------------------------------------------------------- */
 
 static int write_part(int fd, const uint8_t *base, size_t from, size_t to) {
@@ -722,15 +591,7 @@ static int write_file(const struct dump_image *image, const struct plan *plan, c
     return -1;
 }
 
-/* Where no call site is known, none is noted. */
-static bool any_stack(const struct trace_event **events, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (events[i]->stack != TRACE_STACK_NONE)
-            return true;
-    return false;
-}
-
-static bool plan_sizes(struct plan *plan, const struct trace_event **sorted, size_t operations) {
+static bool plan_sizes(struct plan *plan, struct aggregates *aggregates) {
     size_t definitions = 0,
            records = plan->event_count * (1 + (size_t)plan->trace->device) + plan->mark_count + plan->sample_count;
     for (size_t i = 0; i < plan->trace->communicator_count; i++)
@@ -740,12 +601,7 @@ static bool plan_sizes(struct plan *plan, const struct trace_event **sorted, siz
     plan->ring_records = 64;
     while (plan->ring_records < records && plan->ring_records < 1u << 30)
         plan->ring_records *= 2;
-    qsort(sorted, operations, sizeof *sorted, compare_peers);
-    plan->peer_rows = count_distinct(sorted, operations, compare_peers) + 1;
-    qsort(sorted, operations, sizeof *sorted, compare_sites);
-    plan->site_rows = any_stack(sorted, operations) ? count_distinct(sorted, operations, compare_sites) + 1 : 1;
-    qsort(sorted, operations, sizeof *sorted, compare_rows);
-    plan->rows = count_distinct(sorted, operations, compare_rows) * (1 + plan->trace->device) + 1;
+    aggregates_measure(aggregates);
     plan->definition_bytes = (uint32_t)align_up(definitions + 1, SECTION_ALIGN);
     if (records <= plan->ring_records && definitions < UINT32_MAX / 2)
         return true;
@@ -792,16 +648,12 @@ static bool number_ops(struct plan *plan) {
 }
 
 static int write_rank(struct plan *plan, const char *directory) {
-    const struct trace_event **sorted = malloc((plan->event_count ? plan->event_count : 1) * sizeof *sorted);
+    struct aggregates aggregates;
     struct dump_image image = {0};
     int result = -1;
-    if (!sorted)
+    if (!aggregates_take(&aggregates, plan->trace, plan->events, plan->event_count))
         return -1;
-    size_t operations = 0;
-    for (size_t i = 0; i < plan->event_count; i++)
-        if (plan->events[i].communicator != COMM_NONE)
-            sorted[operations++] = &plan->events[i];
-    if (number_ops(plan) && plan_sizes(plan, sorted, operations) && lay_out(&image, plan)) {
+    if (number_ops(plan) && plan_sizes(plan, &aggregates) && lay_out(&image, plan, &aggregates)) {
         fill_header(&image, plan);
         fill_clocks(&image, plan);
         fill_calls(&image, plan->trace);
@@ -812,12 +664,8 @@ static int write_rank(struct plan *plan, const char *directory) {
         lane->threads = 1;
         lane->shared = plan->trace->running; /* `op` does not grow with time */
         put_records(&image, plan);
-        fill_operations(&image, plan, sorted, operations);
-        qsort(sorted, operations, sizeof *sorted, compare_peers);
-        fill_peers(&image, plan, sorted, operations);
-        qsort(sorted, operations, sizeof *sorted, compare_sites);
-        if (plan->site_rows > 1)
-            fill_sites(&image, plan, sorted, operations);
+        aggregates_fill(&aggregates, contents(&image, PART_OPERATIONS), contents(&image, PART_SITES),
+                        contents(&image, PART_PEERS));
         result = enough_memory ? write_file(&image, plan, directory) : -1;
     }
     int error = errno;
@@ -826,7 +674,7 @@ static int write_rank(struct plan *plan, const char *directory) {
     free(plan->ops);
     free(plan->launched);
     free(plan->places);
-    free(sorted);
+    aggregates_free(&aggregates);
     errno = error;
     return result;
 }
