@@ -280,7 +280,7 @@ static bool judge_column(struct judging *judging, const struct slow_parts *parts
     return true;
 }
 
-/* Whether each rank is slow regularly, where few of them are. */
+/* Whether each rank is slow regularly, where few of them would be named for it. */
 static bool find_regular(struct judging *judging) {
     const struct leads_table *table = judging->table;
     size_t regular = 0;
@@ -289,7 +289,7 @@ static bool find_regular(struct judging *judging) {
         if (table->columns <= REGULAR_RANKS &&
             !regular_rows_find(table, &judging->single, judging->unit, c, &judging->regular[c]))
             return false;
-        regular += judging->regular[c].chance <= CHANCE_LOOKED_AT;
+        regular += TESTS * TESTS_REGULAR * (double)table->columns * judging->regular[c].chance <= CHANCE_SURE;
     }
     for (size_t c = 0; c < table->columns && REGULAR_PART * regular > table->columns; c++)
         judging->regular[c].chance = 1;

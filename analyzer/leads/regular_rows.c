@@ -4,13 +4,18 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "analyzer/base/hash.h"
 #include "analyzer/base/significance.h"
+#include "analyzer/base/sort.h"
 #include "analyzer/base/statistics.h"
 #include "analyzer/leads/rank_rows.h"
 
-enum { REGULAR_MIN = 4 }; /* stretches that lie equally far apart: any two do, and three often */
-#define ALSO_REGULAR 0.01 /* the chance of those beside them, where they are slow, too */
-#define LONG_FOR_ALL 0.05 /* the chance of the others' own times there: a suspicion is enough */
+enum { REGULAR_MIN = 4 };                     /* stretches that lie equally far apart: any two do, and three often */
+enum { COUNTED_MOST = 32, WAYS_MOST = 4096 }; /* stretches, and sums above the least one, for which ways are counted */
+#define WORTH_COUNTING     0.001              /* ... where the bound is no more than that */
+#define ALSO_REGULAR       0.01               /* the chance of those beside them, where they are slow, too */
+#define LONG_FOR_ALL       0.05               /* the chance of the others' own times there: a suspicion is enough */
+#define LONGER_THAN_OTHERS 0.01               /* the same of the many stretches that hold the work of a step */
 
 /* What the places of a comb's stretches sum to. */
 struct place_sum {
@@ -18,15 +23,33 @@ struct place_sum {
     size_t count;
 };
 
+struct drawn {
+    double value;
+    uint64_t lot;
+    size_t row;
+};
+
+static inline bool comes_before(const void *a, const void *b) {
+    const struct drawn *left = a, *right = b;
+    return left->value < right->value || (left->value == right->value && left->lot < right->lot);
+}
+
+static int compare_drawn(const void *a, const void *b) {
+    return comes_before(b, a) - comes_before(a, b);
+}
+
+DEFINE_SORT(sort_drawn, struct drawn, comes_before, compare_drawn)
+
 /* One rank's stretches beside those of the others. */
 struct heights {
     const struct leads_table *table;
     struct rank_rows rank;
-    double *places, *long_places; /* of each stretch among all by how far it is above, and by how long it is for others:
-                                     from above, in (0, 1]; ties share the mean */
-    struct row_value *sorted;
+    double *places, *places_among; /* of each stretch by how far it is above, from 1 on: among all, and among some, or
+                                      by how long it is for others */
+    struct drawn *sorted;
     double *scratch;
     struct place_sum *sums; /* room for one of each row */
+    double *ways;           /* room for WAYS_MOST + 1 */
 };
 
 /* Every so many-th stretch, from `first` on. */
@@ -38,48 +61,68 @@ static bool is_in(const struct comb *comb, uint32_t number) {
     return number % comb->every == comb->first;
 }
 
-static void place_values(struct heights *heights, const double *values, double *places) {
-    size_t n = heights->table->rows;
-    struct row_value *sorted = heights->sorted;
-    for (size_t row = 0; row < n; row++)
-        sorted[row] = (struct row_value){values[row], row};
-    sort_row_values(sorted, n);
-    for (size_t i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && sorted[end].value == sorted[i].value; end++)
-            ;
-        for (size_t k = i; k < end; k++)
-            places[sorted[k].row] = ((double)n - ((double)i + (double)end - 1) / 2) / (double)n;
-    }
+/* Of equal ones chance decides, by lot: which of them come regularly must not. Only among the rows of a comb, the
+ * others have none. Returns how many these are. */
+static size_t place_values(const struct heights *heights, const struct comb *among, const double *values,
+                           double *places) {
+    struct drawn *sorted = heights->sorted;
+    size_t count = 0;
+    for (size_t row = 0; row < heights->table->rows; row++)
+        if (is_in(among, heights->table->numbers[row]))
+            sorted[count++] = (struct drawn){values[row], hash_scramble(row + 1), row};
+    sort_drawn(sorted, count);
+    for (size_t i = 0; i < count; i++)
+        places[sorted[i].row] = (double)(count - i);
+    return count;
 }
 
 static bool heights_init(struct heights *heights, const struct leads_table *table, size_t column) {
     *heights = (struct heights){.table = table,
                                 .places = calloc(table->rows + 1, sizeof *heights->places),
-                                .long_places = calloc(table->rows + 1, sizeof *heights->long_places),
+                                .places_among = calloc(table->rows + 1, sizeof *heights->places_among),
                                 .sorted = calloc(table->rows + 1, sizeof *heights->sorted),
                                 .scratch = calloc(table->rows + 1, sizeof *heights->scratch),
-                                .sums = calloc(table->rows + 2, sizeof *heights->sums)};
-    if (!rank_rows_init(&heights->rank, table, column) || !heights->places || !heights->long_places ||
-        !heights->sorted || !heights->scratch || !heights->sums)
+                                .sums = calloc(table->rows + 2, sizeof *heights->sums),
+                                .ways = calloc(WAYS_MOST + 1, sizeof *heights->ways)};
+    if (!rank_rows_init(&heights->rank, table, column) || !heights->places || !heights->places_among ||
+        !heights->sorted || !heights->scratch || !heights->sums || !heights->ways)
         return false;
-    place_values(heights, heights->rank.above, heights->places);
-    place_values(heights, heights->rank.others, heights->long_places);
+    place_values(heights, &(struct comb){1, 0}, heights->rank.above, heights->places);
     return true;
 }
 
 static void heights_free(struct heights *heights) {
     rank_rows_free(&heights->rank);
     free(heights->places);
-    free(heights->long_places);
+    free(heights->places_among);
     free(heights->sorted);
     free(heights->scratch);
     free(heights->sums);
+    free(heights->ways);
 }
 
-/* The logarithm of the bound; 0 where too few stretches are in the comb. */
-static double log_chance(struct place_sum places) {
-    double count = (double)places.count;
-    return places.count < REGULAR_MIN ? 0 : fmin(0, count * log(places.sum) - log_factorial(count));
+/* In how many ways so many different places can sum to `more` above the least sum there is, or to less: partitions of
+ * what is above it into parts of 1 to `count`. */
+static double count_ways(double *ways, size_t count, size_t more) {
+    for (size_t sum = 0; sum <= more; sum++)
+        ways[sum] = 1;
+    for (size_t part = 1; part <= count; part++)
+        for (size_t sum = part; sum <= more; sum++)
+            ways[sum] += ways[sum - part];
+    return ways[more];
+}
+
+/* The logarithm of the chance, or of a bound of it, of places among so many rows; 0 where too few are in the comb. */
+static double log_chance(const struct heights *heights, size_t among, struct place_sum places) {
+    double count = (double)places.count, rows = (double)among;
+    if (places.count < REGULAR_MIN)
+        return 0;
+    double bound = fmin(0, count * log(places.sum / rows) - log_factorial(count));
+    double more = places.sum - count * (count + 1) / 2;
+    if (bound > log(WORTH_COUNTING) || places.count > COUNTED_MOST || more > WAYS_MOST)
+        return bound;
+    double all = log_factorial(rows) - log_factorial(count) - log_factorial(rows - count);
+    return fmin(bound, log(count_ways(heights->ways, places.count, (size_t)more)) - all);
 }
 
 /* Of all combs of a distance, by where they begin: one pass over the rows. */
@@ -103,7 +146,7 @@ static double least_likely(const struct heights *heights, struct comb *best, dou
             continue;
         sum_places(heights, heights->places, every, heights->sums);
         for (uint32_t first = 0; first < every; first++) {
-            double chance = log_chance(heights->sums[first]);
+            double chance = log_chance(heights, heights->table->rows, heights->sums[first]);
             if (chance < least) {
                 least = chance;
                 *best = (struct comb){every, first};
@@ -169,7 +212,7 @@ static void add_beside(const struct heights *heights, const struct lead_rows *si
     for (int side = 0; side < 2; side++)
         for (uint32_t steps = 1; steps <= most; steps++) {
             const struct comb beside = {every, (comb->first + (side == 0 ? every - steps : steps)) % every};
-            if (log_chance(heights->sums[beside.first]) > log(ALSO_REGULAR))
+            if (log_chance(heights, heights->table->rows, heights->sums[beside.first]) > log(ALSO_REGULAR))
                 break;
             const struct usual more = usual_of_comb(heights, single, &beside, column, unit);
             out->longer_ns += more.longer_ns;
@@ -177,10 +220,40 @@ static void add_beside(const struct heights *heights, const struct lead_rows *si
         }
 }
 
-/* Where such stretches are long for all, that they come regularly says nothing of whose they are. */
-static bool is_long_for_all(const struct heights *heights, const struct comb *comb) {
-    sum_places(heights, heights->long_places, comb->every, heights->sums);
-    return exp(log_chance(heights->sums[comb->first])) <= LONG_FOR_ALL;
+/* The same of a comb's rows by other values, among those of a wider comb. */
+static double log_chance_among(const struct heights *heights, const struct comb *comb, const struct comb *among,
+                               const double *values) {
+    size_t rows = place_values(heights, among, values, heights->places_among);
+    sum_places(heights, heights->places_among, comb->every, heights->sums);
+    return log_chance(heights, rows, heights->sums[comb->first]);
+}
+
+static bool is_long_for_all(const struct heights *heights, const struct comb *comb, const struct comb *among,
+                            double chance) {
+    return exp(log_chance_among(heights, comb, among, heights->rank.others)) <= chance;
+}
+
+/* The stretches that a comb's are like: those of each step that hold its work where steps have several, else all. */
+static struct comb find_alike(const struct heights *heights, const struct comb *comb) {
+    struct comb alike = {1, 0};
+    for (uint32_t apart = 2; apart <= comb->every / REGULAR_MIN; apart++) {
+        const struct comb narrower = {apart, comb->first % apart};
+        if (comb->every % apart == 0 && apart % alike.every == 0 &&
+            is_long_for_all(heights, &narrower, &alike, LONGER_THAN_OTHERS))
+            alike = narrower;
+    }
+    return alike;
+}
+
+/* The chance of a comb, one of so many. Where stretches are long for all, that they come regularly says nothing of
+ * whose they are, for noise is larger there: they are judged among their like, and where they are longer than these,
+ * too, as where all evaluate, by whose the leads in them are. */
+static double chance_of_comb(const struct heights *heights, const struct comb *comb, const struct usual *usual,
+                             double choices) {
+    struct comb alike = find_alike(heights, comb);
+    double chance = fmin(1, choices * exp(log_chance_among(heights, comb, &alike, heights->rank.above)));
+    double own = binomial_tail((unsigned)usual->count, (unsigned)usual->leads, 1 / (double)heights->table->columns);
+    return is_long_for_all(heights, comb, &alike, LONG_FOR_ALL) ? fmax(chance, own) : chance;
 }
 
 bool regular_rows_find(const struct leads_table *table, const struct lead_rows *single, const double *unit,
@@ -190,12 +263,9 @@ bool regular_rows_find(const struct leads_table *table, const struct lead_rows *
     double choices = 0;
     *out = (struct regular_rows){.chance = 1};
     bool done = heights_init(&heights, table, column);
-    double chance = done ? exp(least_likely(&heights, &comb, &choices)) : 1;
-    if (done && chance < 1) {
+    if (done && least_likely(&heights, &comb, &choices) < 0) {
         struct usual usual = usual_of_comb(&heights, single, &comb, column, unit[column]);
-        double own = binomial_tail((unsigned)usual.count, (unsigned)usual.leads, 1 / (double)table->columns);
-        chance = fmin(1, choices * chance);
-        *out = (struct regular_rows){is_long_for_all(&heights, &comb) ? fmax(chance, own) : chance,
+        *out = (struct regular_rows){chance_of_comb(&heights, &comb, &usual, choices),
                                      comb.every,
                                      comb.first,
                                      usual.count,

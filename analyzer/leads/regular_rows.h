@@ -4,10 +4,11 @@
  * Lives here: at which distance, if any, and the chance of it. Must not live here: whether that accuses it (leads.h).
  *
  * A rank's stretches are put in order by how far its own time is above the others'. Where nothing comes regularly,
- * those that lie a given distance apart have any places in that order, each with equal chance: the chance that m of n
- * stretches stand as high is at most s^m / m!, s the sum of their places from above, as parts of n (the lower tail of a
- * sum of uniform numbers: Irwin and Hall, 1927; places without repetition stand as high less often). Counted as often
- * as there are distances, and stretches to begin with.
+ * those that lie a given distance apart have any places in that order, each choice of m of the n with equal chance: how
+ * many choices sum to as little is counted (as for Wilcoxon's rank sum), where m is small and the sum near the least.
+ * Else the chance is at most s^m / m!, s the sum of the places from above, as parts of n (the lower tail of a sum of
+ * uniform numbers: Irwin and Hall, 1927; places without repetition stand as high less often). Counted as often as there
+ * are distances, and stretches to begin with.
  *
  * Pauses at other times, of anybody, do not hide it, and however long one stretch is, it counts as one.
  */

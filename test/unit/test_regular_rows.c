@@ -17,13 +17,20 @@ static struct hand_table *pauses_of_the_first(size_t rows, const size_t *pauses,
     return hand;
 }
 
-/* Of one of two. Five pauses are its own with chance 2^-5. That the five highest of 107 places lie as far apart comes
- * to (15 / 107)^5 / 5! for each of the 2 + ... + 26 stretches to begin with. */
+static double choose(unsigned of, unsigned count) {
+    double ways = 1;
+    for (unsigned i = 0; i < count; i++)
+        ways *= (double)(of - i) / (double)(i + 1);
+    return ways;
+}
+
+/* Of one of two. Five pauses are its own with chance 2^-5. That the five highest of 107 places are these comes to one
+ * in 107 over 5 for each of the 2 + ... + 26 stretches to begin with. */
 static void pauses_that_come_regularly_count_for_more(void **state) {
     (void)state;
     static const size_t regular[] = {19, 39, 59, 79, 99}, at_random[] = {13, 39, 52, 88, 97};
     struct hand_table *hand = pauses_of_the_first(107, regular, 5);
-    assert_true(fabs(hand->found[0].p / (8.0 * 350 * pow(15.0 / 107, 5) / 120) - 1) < 1e-6);
+    assert_true(fabs(hand->found[0].p / (8.0 * 350 / choose(107, 5)) - 1) < 1e-6);
     assert_int_equal(hand->found[0].every, 20);
     assert_int_equal(sure(hand), 1);
     free(hand);
@@ -33,7 +40,7 @@ static void pauses_that_come_regularly_count_for_more(void **state) {
     free(hand);
 }
 
-/* Three pauses come regularly too often, four do not: (10 / 200)^4 / 4! for each of the 2 + ... + 50. */
+/* Three pauses come regularly too often, four do not: one in 200 over 4 for each of the 2 + ... + 50. */
 static void four_pauses_may_come_regularly(void **state) {
     (void)state;
     static const size_t regular[] = {19, 69, 119, 169};
@@ -41,7 +48,7 @@ static void four_pauses_may_come_regularly(void **state) {
     assert_true(fabs(hand->found[0].p * 8 - 1) < 1e-6);
     free(hand);
     hand = pauses_of_the_first(200, regular, 4);
-    assert_true(fabs(hand->found[0].p / (8.0 * 1274 * pow(10.0 / 200, 4) / 24) - 1) < 1e-6);
+    assert_true(fabs(hand->found[0].p / (8.0 * 1274 / choose(200, 4)) - 1) < 1e-6);
     free(hand);
 }
 
@@ -145,6 +152,39 @@ static void regular_stretches_that_are_long_for_all_count_as_leads(void **state)
     }
 }
 
+/* Two stretches a step, of which one holds the work, uneven for all. In every 20th step the first rank pauses, or all
+ * evaluate, as uneven again. */
+static struct hand_table *steps_of_two(uint64_t seed, double pause, double evaluation) {
+    struct hand_table *hand = make_table(seed, 320, 2);
+    uint64_t random = 5000 + seed;
+    for (size_t row = 0; row < 320; row++)
+        for (size_t c = 0; c < 2; c++) {
+            double work = row % 40 == 38 ? evaluation : 1;
+            hand->self_ns[row * 2 + c] = (int64_t)(work * 5e6 * exp(0.3 * scene_gauss(&random)));
+            if (row % 2)
+                hand->self_ns[row * 2 + c] = 1000 + (int64_t)(500 * scene_uniform(&random));
+        }
+    for (size_t row = 38; row < 320; row += 40)
+        hand->self_ns[row * 2] += (int64_t)pause;
+    judge(hand);
+    return hand;
+}
+
+static void regular_pauses_are_told_beside_what_holds_work(void **state) {
+    (void)state;
+    size_t found = 0, accused = 0;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        struct hand_table *hand = steps_of_two(seed, 30e6, 1);
+        found += seed <= 20 && hand->found[0].confidence >= CONFIDENCE_VERDICT && hand->found[0].every == 40;
+        free(hand);
+        hand = steps_of_two(seed, 0, seed % 2 ? 1 : 10);
+        accused += sure(hand) > 0;
+        free(hand);
+    }
+    assert_in_range(found, 19, 20);
+    assert_in_range(accused, 0, 3);
+}
+
 /* What is done across the end of a stretch is in two of them, or three. */
 static void stretches_in_a_row_count_as_one(void **state) {
     (void)state;
@@ -172,6 +212,7 @@ int main(void) {
         cmocka_unit_test(ranks_that_take_turns_are_not_named_as_regular),
         cmocka_unit_test(what_is_slow_beside_regular_stretches_counts_with_them),
         cmocka_unit_test(regular_stretches_that_are_long_for_all_count_as_leads),
+        cmocka_unit_test(regular_pauses_are_told_beside_what_holds_work),
         cmocka_unit_test(stretches_in_a_row_count_as_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
