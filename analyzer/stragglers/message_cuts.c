@@ -8,11 +8,11 @@
 #include "analyzer/load/replays.h"
 
 enum {
-    MESSAGES_MIN = 16,    /* of a channel: two stretches for each of TIME_BATCHES_MIN batches */
-    CHANNELS_MOST = 256,  /* of a rank that are looked at */
-    SLACK = 2,            /* messages that a rank may be behind where the job was ended */
-    COLLECTIVES_FEW = 64, /* two for each of TIME_BATCHES_MOST batches: with fewer, much happens between them */
-    FINER = 4,            /* then so many times as many messages tell more */
+    MESSAGES_MIN = 16,   /* of a channel: two stretches for each of TIME_BATCHES_MIN batches */
+    CHANNELS_MOST = 256, /* of a rank that are looked at */
+    SLACK = 2,           /* messages that a rank may be behind where the job was ended */
+    STRETCHES_FEW = 64,  /* two for each of TIME_BATCHES_MOST batches: with fewer, much happens between them */
+    FINER = 4,           /* then so many times as many messages tell more */
     SLICES = 256, /* of the run, 8 for each of TIME_BATCHES_MOST: a batch ends where its share of the work does */
 };
 
@@ -184,7 +184,7 @@ static bool has_collectives(const struct message_cuts *cuts, size_t dump) {
 
 /* Whether the dump's steps hold so few of the collectives that it is compared by that messages may tell more. */
 static bool has_few_collectives(const struct message_cuts *cuts, size_t dump) {
-    return has_collectives(cuts, dump) && cuts->groups->calls[cuts->groups->group_of[dump]] < COLLECTIVES_FEW &&
+    return has_collectives(cuts, dump) && cuts->groups->calls[cuts->groups->group_of[dump]] < STRETCHES_FEW &&
            !dump_has_device_times(cuts->directory->dumps[dump]);
 }
 
@@ -220,15 +220,16 @@ static const struct channel_use *channel_of(const struct hash_table *channels, u
     return best;
 }
 
-/* The number of messages that a channel of every member carries, the one of most channels; 0: there is none. */
-static uint32_t common_count(const struct message_cuts *cuts) {
+/* The number of messages that a channel of every member carries, and no fewer than `least`: the one of most channels,
+ * and of several the smallest. 0: there is none. */
+static uint32_t common_count_from(const struct message_cuts *cuts, uint32_t least) {
     const struct hash_table *first = &cuts->channels[cuts->members[0]];
     const struct channel_use *uses = channel_uses_items(first);
     uint32_t common = 0;
     size_t most = 0;
     for (size_t i = 0; i < first->count; i++) {
         size_t count = 0;
-        bool all = is_usable(&uses[i]);
+        bool all = is_usable(&uses[i]) && uses[i].messages >= least;
         for (size_t m = 0; m < cuts->member_count && all; m++)
             all = channel_of(&cuts->channels[cuts->members[m]], uses[i].messages, &count) != NULL;
         if (all && (count > most || (count == most && uses[i].messages < common))) {
@@ -237,6 +238,13 @@ static uint32_t common_count(const struct message_cuts *cuts) {
         }
     }
     return common;
+}
+
+/* What comes back through a pipeline once in many steps parts few stretches. */
+static uint32_t common_count(const struct message_cuts *cuts) {
+    uint32_t common = common_count_from(cuts, 0);
+    uint32_t finer = common > 0 && common < STRETCHES_FEW ? common_count_from(cuts, FINER * common) : 0;
+    return finer > 0 ? finer : common;
 }
 
 /* ---- groups -------------------------------------------------------------------------------------------------- */
