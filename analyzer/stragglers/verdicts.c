@@ -452,6 +452,33 @@ static void tell_of_leads(struct straggler_analysis *analysis, size_t dump) {
     analysis->ranks[dump].confidence = leads->confidence;
 }
 
+static int compare_extra(const void *a, const void *b) {
+    const struct straggler *left = a, *right = b;
+    if (left->extra_ns != right->extra_ns)
+        return left->extra_ns > right->extra_ns ? -1 : 1;
+    return (left->dumps[0] > right->dumps[0]) - (left->dumps[0] < right->dumps[0]);
+}
+
+/* Where those that are too many take next to no longer beside the others, these are who is slow, and they in doubt. */
+static void doubt_lesser(struct straggler_analysis *analysis, size_t before, size_t allowed) {
+    struct straggler *named = analysis->stragglers + before;
+    size_t count = analysis->straggler_count - before;
+    int64_t all_ns = 0, lesser_ns = 0;
+    qsort(named, count, sizeof *named, compare_extra);
+    for (size_t i = 0; i < count; i++) {
+        all_ns = add_ns(all_ns, named[i].extra_ns);
+        lesser_ns = add_ns(lesser_ns, i < allowed ? 0 : named[i].extra_ns);
+    }
+    if (lesser_ns > all_ns / VERDICT_LESSER_SHARE)
+        return;
+    for (size_t i = allowed; i < count; i++) {
+        named[i].confidence = CONFIDENCE_DOUBTED;
+        analysis->ranks[named[i].dumps[0]].confidence = CONFIDENCE_DOUBTED;
+        analysis->suspects[analysis->suspect_count++] = named[i];
+    }
+    analysis->straggler_count = before + allowed;
+}
+
 static bool name_ranks(struct verdicts *verdicts) {
     struct straggler_analysis *analysis = verdicts->analysis;
     size_t before = analysis->straggler_count;
@@ -474,10 +501,12 @@ static bool name_ranks(struct verdicts *verdicts) {
         else
             analysis->suspects[analysis->suspect_count++] = straggler;
     }
-    size_t named = analysis->straggler_count - before;
     size_t allowed = verdicts->batches->dump_count / VERDICT_UNEVEN_SHARE;
     size_t least = verdicts->batches->dump_count < VERDICT_TWO_OF ? 1 : 2;
-    if (named <= (allowed > least ? allowed : least))
+    allowed = allowed > least ? allowed : least;
+    if (analysis->straggler_count - before > allowed)
+        doubt_lesser(analysis, before, allowed);
+    if (analysis->straggler_count - before <= allowed)
         return true;
     bool together;
     if (!name_together(verdicts, before, &together))

@@ -12,11 +12,15 @@
 #include "analyzer/stragglers/stragglers.h"
 
 enum {
-    VERDICT_SHARE = 100,      /* what costs at least one hundredth of the time looked at matters */
-    VERDICT_LINKS_MOST = 16,  /* named; the costliest */
-    VERDICT_UNEVEN_SHARE = 3, /* more than a third of the ranks slow: not stragglers */
-    VERDICT_TWO_OF = 4,       /* of so many two may be: the median of the three others is one that is not */
+    VERDICT_SHARE = 100,       /* what costs at least one hundredth of the time looked at matters */
+    VERDICT_LINKS_MOST = 16,   /* named; the costliest */
+    VERDICT_UNEVEN_SHARE = 3,  /* more than a third of the ranks slow: not stragglers */
+    VERDICT_LESSER_SHARE = 10, /* those above that take a tenth of what all take longer, or less, are in doubt */
+    VERDICT_TWO_OF = 4,        /* of so many two may be: the median of the three others is one that is not */
 };
+
+/* Of who is slow beyond chance, but next to nothing beside others: below CONFIDENCE_VERDICT. */
+#define CONFIDENCE_DOUBTED 0.89
 
 /* Where a comparison group's verdicts are gathered. */
 struct verdicts {

@@ -175,6 +175,32 @@ static void two_of_four_are_stragglers(void **state) {
     }
 }
 
+/* Of two ranks both are slow at times, beyond chance; the second takes so much longer in all, of 100 s. */
+static void a_lesser_one_makes_no_uneven_work(void **state) {
+    (void)state;
+    for (unsigned tenths = 15; tenths <= 40; tenths += 25) { /* of 20 s that the first one takes longer: 7 and 17 % */
+        struct hand_group group;
+        uint32_t calls[1] = {100};
+        make_group(&group);
+        group.batches.dump_count = group.sizes[0] = 2;
+        for (unsigned r = 0; r < 2; r++) {
+            group.waits[r].waited_for_ns = 30 * SECOND;
+            group.times[r].bins = (struct rank_bins){.count = 1, .calls = calls};
+            group.leads[r] = (struct rank_leads){.confidence = 0.99,
+                                                 .slow_ratio = 2,
+                                                 .lead_ns = (r == 0 ? 20 : tenths / 10.0) * 1e9 / 100,
+                                                 .self_ratio = 1.02,
+                                                 .usual_ratio = 1,
+                                                 .rows = 100,
+                                                 .slow_rows = 10};
+        }
+        const struct straggler_analysis *analysis = judge(&group);
+        assert_int_equal(analysis->straggler_count, tenths == 15);
+        assert_int_equal(analysis->suspect_count, tenths == 15);
+        assert_int_equal(analysis->uneven_count, tenths == 15 ? 0 : 2);
+    }
+}
+
 /* A rank is slow at times: its confidence, how slow it is then, and what its leads cost, on both sides of each limit.
  */
 static void a_rank_slow_at_times_is_judged_like_others(void **state) {
@@ -401,6 +427,7 @@ int main(void) {
         cmocka_unit_test(who_works_no_longer_in_all_is_not_slow),
         cmocka_unit_test(more_than_a_third_slow_is_uneven),
         cmocka_unit_test(two_of_four_are_stragglers),
+        cmocka_unit_test(a_lesser_one_makes_no_uneven_work),
         cmocka_unit_test(a_rank_slow_at_times_is_judged_like_others),
         cmocka_unit_test(what_waits_tell_of_is_of_no_single_stretch),
         cmocka_unit_test(who_works_no_longer_in_all_is_not_slow_before_some_messages),
