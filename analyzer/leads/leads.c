@@ -280,23 +280,28 @@ static bool judge_column(struct judging *judging, const struct slow_parts *parts
     return true;
 }
 
-/* Whether each rank is slow regularly, where few of them would be named for it. */
-static bool find_regular(struct judging *judging) {
+/* Whether each rank is slow regularly, where few of them would be named for it. Where only one is judged the others are
+ * asked if that matters. */
+static bool find_regular(struct judging *judging, size_t only) {
     const struct leads_table *table = judging->table;
-    size_t regular = 0;
-    for (size_t c = 0; c < table->columns; c++) {
+    size_t regular = 0, columns = table->columns <= REGULAR_RANKS ? table->columns : 0;
+    for (size_t c = 0; c < table->columns; c++)
         judging->regular[c].chance = 1;
-        if (table->columns <= REGULAR_RANKS &&
-            !regular_rows_find(table, &judging->single, judging->unit, c, &judging->regular[c]))
+    for (size_t k = 0; k < columns; k++) {
+        size_t c = only == ALL_COLUMNS ? k : (only + k) % columns;
+        struct regular_rows *found = &judging->regular[c];
+        if (!regular_rows_find(table, &judging->single, judging->unit, c, found))
             return false;
-        regular += TESTS * TESTS_REGULAR * (double)table->columns * judging->regular[c].chance <= CHANCE_SURE;
+        if (c == only && TESTS_REGULAR * found->chance > CHANCE_LOOKED_AT)
+            return true;
+        regular += TESTS * TESTS_REGULAR * (double)columns * found->chance <= CHANCE_SURE;
     }
-    for (size_t c = 0; c < table->columns && REGULAR_PART * regular > table->columns; c++)
+    for (size_t c = 0; c < columns && REGULAR_PART * regular > columns; c++)
         judging->regular[c].chance = 1;
     return true;
 }
 
-static bool judging_begin(struct judging *judging, const struct leads_table *table) {
+static bool judging_begin(struct judging *judging, const struct leads_table *table, size_t only) {
     *judging = (struct judging){.table = table,
                                 .unit = calloc(table->columns, sizeof *judging->unit),
                                 .scratch = calloc(2 * table->columns, sizeof *judging->scratch),
@@ -304,7 +309,7 @@ static bool judging_begin(struct judging *judging, const struct leads_table *tab
     return judging->unit && judging->scratch && judging->regular &&
            rows_single(&judging->single, table, judging->unit) &&
            rows_at_once(&judging->apart, &judging->single, table) && (table->columns == 2 || find_leaders(judging)) &&
-           find_regular(judging);
+           find_regular(judging, only);
 }
 
 static void judging_end(struct judging *judging) {
@@ -371,7 +376,7 @@ static bool judge_table(const struct leads_table *table, size_t only, unsigned t
         out[c] = (struct rank_leads){.p = 1, .slow_ratio = 1};
     if (table->columns < 2 || table->rows < ROWS_MIN)
         return true;
-    bool done = judging_begin(&judging, table) &&
+    bool done = judging_begin(&judging, table, only) &&
                 slow_parts_find(&parts, apart->self, apart->places, apart->rows, apart->columns, table->level);
     bool all = only == ALL_COLUMNS;
     done = done && judge_columns(&judging, &parts, all ? 0 : only, all ? table->columns : only + 1, threads, out);
@@ -417,9 +422,9 @@ static bool judge_below(const struct judging *judging, const struct lead *leads,
 }
 
 /* Whether the rank is beyond doubt over all stretches, whichever others are tested: what it is in the usual ones is
- * little beside that. A verdict's confidence is 1 - 10 times the corrected chance (significance.h). */
+ * little beside that. */
 static bool is_sure(const struct rank_leads *leads, size_t columns) {
-    return leads->p * TESTS * (double)columns <= (1 - CONFIDENCE_VERDICT) / 10;
+    return leads->p * TESTS * (double)columns <= CHANCE_SURE;
 }
 
 static bool judge_usual(const struct leads_table *table, struct rank_leads *out) {
