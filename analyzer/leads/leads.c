@@ -280,28 +280,46 @@ static bool judge_column(struct judging *judging, const struct slow_parts *parts
     return true;
 }
 
+/* Columns that are looked at side by side. */
+struct regular_search {
+    struct judging *judging;
+    size_t from;
+    bool done[REGULAR_RANKS];
+};
+
+static void find_regular_of(void *context, size_t number) {
+    struct regular_search *search = context;
+    struct judging *judging = search->judging;
+    size_t c = (search->from + number) % judging->table->columns;
+    search->done[number] = regular_rows_find(judging->table, &judging->single, judging->unit, c, &judging->regular[c]);
+}
+
 /* Whether each rank is slow regularly, where few of them would be named for it. Where only one is judged the others are
  * asked if that matters. */
-static bool find_regular(struct judging *judging, size_t only) {
-    const struct leads_table *table = judging->table;
-    size_t regular = 0, columns = table->columns <= REGULAR_RANKS ? table->columns : 0;
-    for (size_t c = 0; c < table->columns; c++)
+static bool find_regular(struct judging *judging, size_t only, unsigned threads) {
+    size_t columns = judging->table->columns, regular = 0;
+    struct regular_search search = {.judging = judging, .from = only == ALL_COLUMNS ? 0 : only};
+    for (size_t c = 0; c < columns; c++)
         judging->regular[c].chance = 1;
-    for (size_t k = 0; k < columns; k++) {
-        size_t c = only == ALL_COLUMNS ? k : (only + k) % columns;
-        struct regular_rows *found = &judging->regular[c];
-        if (!regular_rows_find(table, &judging->single, judging->unit, c, found))
-            return false;
-        if (c == only && TESTS_REGULAR * found->chance > CHANCE_LOOKED_AT)
-            return true;
-        regular += TESTS * TESTS_REGULAR * (double)columns * found->chance <= CHANCE_SURE;
+    if (columns > REGULAR_RANKS)
+        return true;
+    if (only != ALL_COLUMNS) {
+        find_regular_of(&search, 0);
+        if (!search.done[0] || TESTS_REGULAR * judging->regular[only].chance > CHANCE_LOOKED_AT)
+            return search.done[0];
+    }
+    side_by_side(threads, columns, find_regular_of, &search);
+    bool done = true;
+    for (size_t c = 0; c < columns; c++) {
+        done = done && search.done[c];
+        regular += TESTS * TESTS_REGULAR * (double)columns * judging->regular[c].chance <= CHANCE_SURE;
     }
     for (size_t c = 0; c < columns && REGULAR_PART * regular > columns; c++)
         judging->regular[c].chance = 1;
-    return true;
+    return done;
 }
 
-static bool judging_begin(struct judging *judging, const struct leads_table *table, size_t only) {
+static bool judging_begin(struct judging *judging, const struct leads_table *table, size_t only, unsigned threads) {
     *judging = (struct judging){.table = table,
                                 .unit = calloc(table->columns, sizeof *judging->unit),
                                 .scratch = calloc(2 * table->columns, sizeof *judging->scratch),
@@ -309,7 +327,7 @@ static bool judging_begin(struct judging *judging, const struct leads_table *tab
     return judging->unit && judging->scratch && judging->regular &&
            rows_single(&judging->single, table, judging->unit) &&
            rows_at_once(&judging->apart, &judging->single, table) && (table->columns == 2 || find_leaders(judging)) &&
-           find_regular(judging, only);
+           find_regular(judging, only, threads);
 }
 
 static void judging_end(struct judging *judging) {
@@ -376,7 +394,7 @@ static bool judge_table(const struct leads_table *table, size_t only, unsigned t
         out[c] = (struct rank_leads){.p = 1, .slow_ratio = 1};
     if (table->columns < 2 || table->rows < ROWS_MIN)
         return true;
-    bool done = judging_begin(&judging, table, only) &&
+    bool done = judging_begin(&judging, table, only, threads) &&
                 slow_parts_find(&parts, apart->self, apart->places, apart->rows, apart->columns, table->level);
     bool all = only == ALL_COLUMNS;
     done = done && judge_columns(&judging, &parts, all ? 0 : only, all ? table->columns : only + 1, threads, out);
@@ -388,10 +406,10 @@ static bool judge_table(const struct leads_table *table, size_t only, unsigned t
 /* ---- all stretches, and the usual ones ------------------------------------------------------------------------- */
 
 /* Judges the stretches of a table that were kept, and says so of all of them. */
-static bool judge_kept(const struct kept_rows *kept, const struct leads_table *table, size_t only,
+static bool judge_kept(const struct kept_rows *kept, const struct leads_table *table, size_t only, unsigned threads,
                        struct rank_leads *out) {
     size_t rows = table->rows;
-    bool done = judge_table(&kept->table, only, 1, out);
+    bool done = judge_table(&kept->table, only, threads, out);
     for (size_t c = 0; done && c < table->columns; c++) {
         struct rank_leads *leads = &out[c], of_all = {.self_ratio = 0};
         leads->p = fmin(1, TESTS_USUAL * leads->p);
@@ -413,7 +431,7 @@ static bool judge_below(const struct judging *judging, const struct lead *leads,
     struct kept_rows kept;
     struct rank_leads *found = calloc(judging->table->columns, sizeof *found);
     bool done = kept_rows_below(&kept, judging->table, leads, least) && found &&
-                judge_kept(&kept, judging->table, column, found);
+                judge_kept(&kept, judging->table, column, 1, found);
     if (done)
         *out = found[column];
     free(found);
@@ -427,9 +445,9 @@ static bool is_sure(const struct rank_leads *leads, size_t columns) {
     return leads->p * TESTS * (double)columns <= CHANCE_SURE;
 }
 
-static bool judge_usual(const struct leads_table *table, struct rank_leads *out) {
+static bool judge_usual(const struct leads_table *table, unsigned threads, struct rank_leads *out) {
     struct kept_rows kept;
-    bool done = kept_rows_usual(&kept, table) && judge_kept(&kept, table, ALL_COLUMNS, out);
+    bool done = kept_rows_usual(&kept, table) && judge_kept(&kept, table, ALL_COLUMNS, threads, out);
     kept_rows_free(&kept);
     return done;
 }
@@ -445,7 +463,7 @@ struct both {
 static void judge_one(void *context, size_t number) {
     struct both *both = context;
     both->done[number] = number == 0 ? judge_table(both->table, ALL_COLUMNS, both->threads, both->found[0])
-                                     : judge_usual(both->table, both->found[1]);
+                                     : judge_usual(both->table, both->threads, both->found[1]);
 }
 
 bool leads_judge(const struct leads_table *table, unsigned threads, struct rank_leads *out) {
