@@ -71,7 +71,7 @@ static void deliver(struct channel *channel, const struct channel_owner *owner, 
 
 static bool grow(struct channel *channel, unsigned workers) {
     struct channel old = *channel;
-    uint32_t capacity = old.capacity ? old.capacity * 2 : 1u << CHANNEL_BLOCK_SHIFT;
+    uint32_t capacity = old.capacity ? old.capacity * 2 : CHANNEL_FIRST;
     channel->slots = calloc(capacity, sizeof *channel->slots);
     channel->members = malloc((size_t)capacity * old.communicator->dump_count * sizeof *channel->members);
     if (!channel->slots || !channel->members) {

@@ -13,6 +13,7 @@
 
 #include "analyzer/match/instances.h"
 
+enum { CHANNEL_FIRST = 8 }; /* slots to begin with: many jobs have a few operations on each of many channels */
 enum { CHANNEL_BLOCK_SHIFT = 6, CHANNEL_REACH_MIN = 1 << 9, CHANNEL_REACH_MAX = 1 << 13, CHANNEL_CELLS = 1 << 22 };
 
 struct channel_slot {

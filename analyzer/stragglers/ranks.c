@@ -41,7 +41,9 @@ static bool make_room(struct rank_bins *bins, uint32_t wanted) {
 }
 
 bool rank_times_init(struct rank_times *times, const struct cut *cut, uint32_t bins, uint32_t segments, bool device) {
-    *times = (struct rank_times){.from_ns = INT64_MAX, .to_ns = INT64_MIN, .cut = *cut, .device = device};
+    *times = (struct rank_times){.from_ns = INT64_MAX, .to_ns = INT64_MIN, .cut = *cut};
+    if (device && !(times->device = calloc(1, sizeof *times->device)))
+        return false;
     if (cut->kind == CUT_NONE)
         return true;
     times->bins.capacity = times->beside.capacity = bins;
@@ -53,7 +55,9 @@ void rank_times_free(struct rank_times *times) {
     free(times->bins.calls);
     free(times->beside.self_ns);
     free(times->beside.calls);
+    free(times->device);
     times->bins = times->beside = (struct rank_bins){0};
+    times->device = NULL;
     sampled_collectives_free(&times->sampled);
     own_steps_free(&times->steps);
 }
@@ -190,6 +194,11 @@ static void count_gpu_work(struct rank_times *times, const struct call_name *cal
     times->gpu_work_to_ns = t1;
 }
 
+static void note_cut(struct rank_device *device, struct rank_cut cut) {
+    device->cuts[device->next_cut] = cut;
+    device->next_cut = (device->next_cut + 1) % RANK_CUTS;
+}
+
 static void pass_cut(struct rank_times *times, const struct match_record *item) {
     uint32_t number = cut_ends_at(&times->cut, item);
     if (number == SEQ_NONE || !times->bins.capacity)
@@ -200,8 +209,8 @@ static void pass_cut(struct rank_times *times, const struct match_record *item) 
         if (times->pending_beside_ns > 0)
             add_to_bins(&times->beside, number, times->pending_beside_ns, 1);
     }
-    times->cuts[times->next_cut] = (struct rank_cut){item->t0, number, times->after_cut};
-    times->next_cut = (times->next_cut + 1) % RANK_CUTS;
+    if (times->device)
+        note_cut(times->device, (struct rank_cut){item->t0, number, times->after_cut});
     times->after_cut = true;
     times->pending_self_ns = times->pending_beside_ns = 0;
 }
@@ -250,10 +259,10 @@ static void count_call(struct rank_times *times, enum call_class class, int64_t 
 }
 
 /* The end of the stretch that the rank was in at `at`; NULL: it has not ended, or is forgotten. */
-static const struct rank_cut *cut_after(const struct rank_times *times, int64_t at) {
+static const struct rank_cut *cut_after(const struct rank_device *device, int64_t at) {
     const struct rank_cut *first = NULL;
     for (unsigned i = 0; i < RANK_CUTS; i++) {
-        const struct rank_cut *cut = &times->cuts[i];
+        const struct rank_cut *cut = &device->cuts[i];
         if (cut->at_ns > at && (!first || cut->at_ns < first->at_ns))
             first = cut;
     }
@@ -263,7 +272,7 @@ static const struct rank_cut *cut_after(const struct rank_times *times, int64_t 
 /* Known only when the wait is, in a later stretch, it counts in the one in which it was. */
 static void take_hidden(void *context, int64_t begin_ns, int64_t hidden_ns) {
     struct rank_times *times = context;
-    const struct rank_cut *cut = cut_after(times, begin_ns);
+    const struct rank_cut *cut = cut_after(times->device, begin_ns);
     struct own_step *step = own_steps_at(&times->steps, begin_ns);
     if (!times->open)
         return;
@@ -284,14 +293,14 @@ static void take_hidden(void *context, int64_t begin_ns, int64_t hidden_ns) {
 static void count_hidden(struct rank_times *times, const struct match_record *item) {
     const struct record *record = item->record;
     if (record->kind == RECORD_POST || record->kind == RECORD_GROUP)
-        hidden_work_posted(&times->hidden, record->op, item->t0);
+        hidden_work_posted(&times->device->hidden, record->op, item->t0);
     if ((record->kind == RECORD_GPU || record->kind == RECORD_KERNEL) && !(record->flags & FLAG_CAPTURED)) {
         const struct hidden_operation operation = {
             .begin_ns = item->t0, .end_ns = item->t1, .op = record->op, .comm = record->comm};
-        hidden_work_launched(&times->hidden, &operation, take_hidden, times);
+        hidden_work_launched(&times->device->hidden, &operation, take_hidden, times);
     }
     if (record->kind == RECORD_EXPOSED)
-        hidden_work_reached(&times->hidden, record->op, item->t0, take_hidden, times);
+        hidden_work_reached(&times->device->hidden, record->op, item->t0, take_hidden, times);
 }
 
 /* A step begins, by a mark or where all meet. Where there come to be too many of them none is left. */

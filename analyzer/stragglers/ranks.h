@@ -33,6 +33,13 @@ struct rank_cut {
 
 enum { RANK_CUTS = HIDDEN_WORK_OPERATIONS }; /* no operation that hides anything began before so many */
 
+/* What is remembered of a rank whose GPU operations have times of their own. */
+struct rank_device {
+    struct hidden_work hidden;
+    struct rank_cut cuts[RANK_CUTS];
+    unsigned next_cut;
+};
+
 struct rank_times {
     ON_OWN_LINES int64_t from_ns, to_ns; /* of the first and the last record, common clock; from > to: none */
     int64_t window_ns;                   /* stretches of which all records are there, Init and Finalize left out */
@@ -48,11 +55,8 @@ struct rank_times {
     struct own_steps steps; /* self time by steps, where they are marked and few */
     /* private to the walk */
     struct cut cut;
-    struct hidden_work hidden;
-    struct rank_cut cuts[RANK_CUTS];
-    unsigned next_cut;
+    struct rank_device *device; /* NULL: GPU operations have no times of their own */
     uint32_t stretch;
-    bool device;                       /* GPU operations have times of their own */
     struct own_step *step, *work_step; /* of the record at hand, and of the last work on record; NULL: none */
     bool open, after_cut, polled;
     uint32_t slice; /* CUT_TIME: the first one that is not over */
