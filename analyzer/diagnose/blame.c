@@ -174,6 +174,7 @@ bool find_cycle(struct diagnosis *diagnosis) {
     while (start < diagnosis->world.party_count && graph->released[start])
         start++;
     diagnosis->cycle = malloc(CYCLE_MOST * sizeof *diagnosis->cycle);
+    diagnosis->cycle_count = 0;
     if (start == diagnosis->world.party_count || !nodes || !diagnosis->cycle) {
         diagnosis->no_memory |= !nodes || !diagnosis->cycle;
         free(nodes);
