@@ -208,6 +208,13 @@ int job_select(struct job *job, const struct dump_set *set, const char *id, bool
     return take_dumps(job, set, job->listed, alive) && find_missing_ranks(job) && find_stubs(job, set) ? 0 : -2;
 }
 
+static void free_views(struct job *job) {
+    for (size_t p = 0; job->views && p < job->process_count; p++)
+        gpu_views_free(&job->views[p]);
+    free(job->views);
+    job->views = NULL;
+}
+
 /* Whether some process has views. False with `done` false where memory is short. */
 static bool make_views(struct job *job, size_t *count, bool *done) {
     bool some = false;
@@ -219,6 +226,8 @@ static bool make_views(struct job *job, size_t *count, bool *done) {
         some |= job->views[p].count > 0;
         *count += job->views[p].count > 0 ? job->views[p].count : 1;
     }
+    if (*done && !some)
+        free_views(job);
     return *done && some;
 }
 
@@ -268,9 +277,7 @@ size_t job_gpus(const struct job *job) {
 }
 
 void job_free(struct job *job) {
-    for (size_t p = 0; job->views && p < job->process_count; p++)
-        gpu_views_free(&job->views[p]);
-    free(job->views);
+    free_views(job);
     if (job->dumps != job->processes) { /* it was split */
         free(job->dumps);
         free(job->selected.dumps);
