@@ -480,6 +480,33 @@ static void few_collectives_give_way_to_many_messages(void **state) {
     assert_int_equal(compared_by(40, 159), CUT_COLLECTIVE);
 }
 
+/* How many messages part the stretches of two stages with so many from the first to the second, and so many answers. */
+static uint32_t parted_by(unsigned forth, unsigned answers) {
+    struct hand_job job;
+    struct comparison_groups groups;
+    hand_job_make(&job, 2, (struct dump_plan){.ring_records = 1024});
+    say_messages(&job, 0, 1, forth);
+    say_messages(&job, 1, 0, answers);
+    hand_job_open(&job, 2);
+    assert_true(comparison_groups_choose(&groups, &job.directory));
+    assert_true(message_cuts_choose(&groups, &job.directory, &job.clock));
+    assert_int_equal(groups.cuts[0].kind, CUT_MESSAGE);
+    uint32_t messages = groups.cuts[0].messages;
+    assert_int_equal(groups.cuts[1].messages, messages);
+    comparison_groups_free(&groups);
+    hand_job_free(&job);
+    return messages;
+}
+
+/* A pipeline's last stage answers once in several steps: fewer than two answers for each of 32 batches give way. */
+static void few_answers_give_way_to_many_messages(void **state) {
+    (void)state;
+    assert_int_equal(parted_by(300, 63), 300);
+    assert_int_equal(parted_by(300, 64), 64);
+    assert_int_equal(parted_by(160, 40), 160);
+    assert_int_equal(parted_by(159, 40), 40);
+}
+
 /* Two messages of a channel for each of eight batches: 15 are too few. */
 static void sixteen_messages_are_enough(void **state) {
     (void)state;
@@ -545,6 +572,7 @@ int main(void) {
         cmocka_unit_test(a_slow_half_is_named_as_one),
         cmocka_unit_test(messages_tell_where_collectives_are_few),
         cmocka_unit_test(few_collectives_give_way_to_many_messages),
+        cmocka_unit_test(few_answers_give_way_to_many_messages),
         cmocka_unit_test(sixteen_messages_are_enough),
         cmocka_unit_test(channels_may_differ_by_two_messages),
         cmocka_unit_test(slices_of_time_reach_to_the_last_record),
