@@ -9,7 +9,8 @@
 #include "analyzer/leads/lead_rows.h"
 
 #define CHANCE_LOOKED_AT 0.05 /* what is likelier than a suspicion (CONFIDENCE_SUSPECT) is not looked at further */
-#define CHANCE_SURE      0.01 /* of a verdict at most, corrected: its confidence is 1 - 10 times that (significance.h) */
+/* Of a verdict at most, corrected for all tests: its confidence is 1 - 10 times that (significance.h). */
+#define CHANCE_SURE 0.01
 
 /* Whose leads are asked about. */
 struct question {
